@@ -430,8 +430,12 @@ def _randomizer(text: str) -> Mechanism:
     name, *numbers = text.split(":")
     if name not in RANDOMIZERS or len(numbers) != len(RANDOMIZERS[name][1]):
         forms = [":".join((word, *keys)).upper() for word, (_, keys) in RANDOMIZERS.items()]
-        shown = ", ".join(form.replace(form.split(":")[0], form.split(":")[0].lower()) for form in forms)
-        raise UsageError(f"randomizer must be shared, individual or one of {shown}; got {quoted(text)}.")
+        shown = ", ".join(
+            form.replace(form.split(":")[0], form.split(":")[0].lower()) for form in forms
+        )
+        raise UsageError(
+            f"randomizer must be shared, individual or one of {shown}; got {quoted(text)}."
+        )
     kind, keys = RANDOMIZERS[name]
     from sharpdp import mechanisms
 

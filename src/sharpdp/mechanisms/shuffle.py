@@ -61,9 +61,9 @@ class ShuffledReports(Mechanism):
     - ``randomizer=BlanketRandomizer(...)``: all users run the same randomizer, of which a part is known
       that does not depend on the record.
     - ``randomizer=LocalGaussian(...)``: all users report a value of an interval with this noise.
-    - ``randomizer=Gaussian(...)``, ``ApproximateDP(...)``, ``FinitePair(...)`` or ``PrivacyLoss(...)``: all
-      users run the same randomizer, and for any two records its reports are no easier to tell apart, in
-      either order, than the outputs of this mechanism. So ``Gaussian(noise_multiplier=z)`` stands for
+    - ``randomizer=Gaussian(...)``, ``ApproximateDP(...)``, ``FinitePair(...)`` or ``PrivacyLoss(...)``:
+      all users run the same randomizer, and for any two records its reports are no easier to tell apart,
+      in either order, than the outputs of this mechanism. So ``Gaussian(noise_multiplier=z)`` stands for
       vectors of any dimension whose distance is at most 1, reported with normal noise z in each
       coordinate, and ``ApproximateDP(epsilon=e, delta=d)`` for any (e, d)-LDP randomizer.
       ``local_epsilon`` is infinite for these.
@@ -227,7 +227,7 @@ class SampledReports(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateReports(Mechanism):
-    """One round of shuffled reports through a randomizer that has no finite local epsilon.
+    """Rounds of shuffled reports through a randomizer that has no finite local epsilon.
 
     It is what ``ShuffledReports(users=n, randomizer=LocalGaussian(...))`` consists of.
 
@@ -236,6 +236,7 @@ class ApproximateReports(Mechanism):
         randomizer: a `LocalGaussian`, or a mechanism than which no two reports are easier to tell apart.
         population: number of users from whom they are drawn without replacement; None (default) if
             all take part.
+        rounds: number of repetitions with fresh randomness, at least 1 (default).
 
     Raises:
         InvalidArgument: a number is out of range.
@@ -250,6 +251,7 @@ class ApproximateReports(Mechanism):
     users: int
     randomizer: ApproximateRandomizer
     population: int | None = None
+    rounds: int = 1
 
     adjacencies = (Adjacency.REPLACE_ONE,)
 
@@ -265,8 +267,14 @@ class ApproximateReports(Mechanism):
         users = count(users=self.users, hint="It counts the reports that are mixed.")
         if users > MOST_USERS:
             raise invalid("users", "at most 10^12", users)
+        rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "users", users)
+        object.__setattr__(self, "rounds", rounds)
         object.__setattr__(self, "population", _population(self.population, users))
+
+    def parts(self) -> Parts:
+        """One round, repeated ``rounds`` times."""
+        return ((replace(self, rounds=1), self.rounds),)
 
     @property
     def sample_rate(self) -> float:
@@ -285,7 +293,10 @@ class ApproximateReports(Mechanism):
     @property
     def _reports(self) -> ShuffledReports:
         return ShuffledReports(
-            users=self.users, randomizer=self.randomizer, population=self.population
+            users=self.users,
+            randomizer=self.randomizer,
+            population=self.population,
+            rounds=self.rounds,
         )
 
 

@@ -1,4 +1,4 @@
-"""Tails of the normal distribution to sixty digits, so that differences of neighbors are exact doubles."""
+"""Tails of the normal distribution to sixty digits, so that differences of them are doubles."""
 
 from __future__ import annotations
 

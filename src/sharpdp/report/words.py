@@ -386,7 +386,9 @@ def _alone(shuffled: list[tuple[ShuffledReports | ApproximateReports, int]]) -> 
     if unbounded:
         kinds = dict.fromkeys(one.randomizer.describe() for one in unbounded)
         return f"{' and '.join(kinds)}, which has no finite epsilon at delta = 0"
-    pure = [(one.local_epsilon, times) for one, times in shuffled if isinstance(one, ShuffledReports)]
+    pure = [
+        (one.local_epsilon, times) for one, times in shuffled if isinstance(one, ShuffledReports)
+    ]
     worst, total = max(one for one, _ in pure), sum(one * times for one, times in pure)
     rounds = sum(times for _, times in pure)
     over_all = f" and {_up(total)} over all {rounds:,} rounds" if rounds > 1 else ""

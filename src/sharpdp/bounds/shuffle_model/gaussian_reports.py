@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -139,10 +140,20 @@ class NoiseCells:
         """
         left = range(len(self.edges) - 1, 0, -1)
         with localcontext(Context(prec=DIGITS)):
-            tails = [Decimal(1), *(1 - self.near[k] for k in left), *self.far[: cut + 1], Decimal(0)]
-            first = [Decimal(1), *(1 - self.far[k] for k in left), *self.near[: cut + 1], Decimal(0)]
-            masses = [a - b for a, b in zip(tails[:-1], tails[1:], strict=True)]
-            firsts = [a - b for a, b in zip(first[:-1], first[1:], strict=True)]
+            tails = [
+                Decimal(1),
+                *(1 - self.near[k] for k in left),
+                *self.far[: cut + 1],
+                Decimal(0),
+            ]
+            first = [
+                Decimal(1),
+                *(1 - self.far[k] for k in left),
+                *self.near[: cut + 1],
+                Decimal(0),
+            ]
+            masses = [a - b for a, b in pairwise(tails)]
+            firsts = [a - b for a, b in pairwise(first)]
         return masses, firsts
 
     def largest_report(self, users: int, rate: float = 1.0) -> AtomicPair:
@@ -240,7 +251,9 @@ def dominating_noise(
         reports, rest = cells.blanket(int(cut), users, rate)
         sums = reports.sums(losses[here])
         tilts = sums.tilts()
-        values = np.minimum(sums.log_values(np.arange(here.size), tilts)[1], sums.log_ceilings(tilts))
+        values = np.minimum(
+            sums.log_values(np.arange(here.size), tilts)[1], sums.log_ceilings(tilts)
+        )
         values = np.logaddexp(values - np.log(users), safe_log(rate * rest)) + 1e-14
         log_high[here] = np.minimum(log_high[here], values)
     return pair_above(losses, np.minimum(log_high, 0.0))

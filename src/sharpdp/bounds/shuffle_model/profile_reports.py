@@ -1,8 +1,8 @@
 """Reports of a randomizer of which only a profile is known: pairs from both sides.
 
-Let h0(x) be at least H_x(R_a || R_b) for all records a, b. For any E >= 1, each other user's report is with
+Let h0(x) be at least H_x(R_a || R_b) for all records a, b. For any E >= 1, another user's report is with
 probability 1/E a draw from nu = (R_x0 + R_x1)/2, up to a part of mass h0(E)/E, whatever the user holds.
-For any m <= n of the users, tau = m h0(E)/E, users drawn at rate g and (p, q) any pair with the profile h0,
+For any m <= n, tau = m h0(E)/E, users drawn at rate g and (p, q) any pair with the profile h0,
 
     h(x) <= E[((1 - g)(1 - x) + g mean(X_i - x Y_i))_+] + tau (x - 1 + 2 g h0(x)),   x >= 1,
     (X, Y) = 2 E (p, q) / (p + q) with probability 1/E, drawn from (p + q)/2; else (0, 0),
@@ -40,8 +40,7 @@ _REPORTS = 64
 def local_pair(randomizer: LocalProfile) -> AtomicPair:
     """A finite pair, the same in both directions, with a profile of at least that of the mechanism."""
     pair = _pairs(randomizer, Side.UPPER)[0]
-    few = isinstance(pair, AtomicPair) and pair.symmetric and 1 < len(pair.losses) <= _POINTS
-    if few:
+    if isinstance(pair, AtomicPair) and pair.symmetric and 1 < len(pair.losses) <= _POINTS:
         return pair
     both = (pair, pair.reverse())
     infinite = max(each.infinite_p_ends[1] for each in both)
@@ -103,7 +102,11 @@ def _knots(pair: Pair) -> Array:
 @lru_cache(maxsize=32)
 def dominating_profile(randomizer: LocalProfile, users: int, rate: float = 1.0) -> AtomicPair:
     """A pair that dominates n shuffled reports of any randomizer with this profile."""
-    pair = local_pair(randomizer)
+    return clones_above(local_pair(randomizer), users, rate)
+
+
+def clones_above(pair: AtomicPair, users: int, rate: float = 1.0) -> AtomicPair:
+    """A pair that dominates n shuffled reports whose profile is at most that of a symmetric pair."""
     if not pair.losses or pair.losses[-1] == 0.0:
         return _revealing(min(rate * pair.infinite_p_ends[1] * (1.0 + 1e-15), 1.0))
     budgets = _budgets(pair, users)
@@ -119,7 +122,9 @@ def dominating_profile(randomizer: LocalProfile, users: int, rate: float = 1.0) 
         reports = clones_of(pair, log_budget, mixed, rate)
         sums = reports.sums(losses[here])
         tilts = sums.tilts()
-        values = np.minimum(sums.log_values(np.arange(here.size), tilts)[1], sums.log_ceilings(tilts))
+        values = np.minimum(
+            sums.log_values(np.arange(here.size), tilts)[1], sums.log_ceilings(tilts)
+        )
         values += mixed * (_MASS_ERROR + 2.0 * pair.accuracy) - math.log(mixed)
         log_high[here] = np.minimum(log_high[here], np.logaddexp(values, excess[here]) + 1e-13)
     return pair_above(losses, np.minimum(log_high, 0.0))
@@ -140,11 +145,14 @@ def clones_of(pair: AtomicPair, log_budget: float, users: int, rate: float = 1.0
     kept = middle > 0.0
     p, q, middle = p[kept], q[kept], middle[kept]
     rest = max(1.0 - 1.0 / budget, 0.0)
-    weights, first, second = middle / budget, budget * (p / middle), budget * (q / middle)
-    if rest == 0.0:
-        return Reports(*(tuple(each.tolist()) for each in (weights, first, second)), users, rate)
+    # what is no clone, if anything is not
+    none = (0.0,) if rest > 0.0 else ()
     return Reports(
-        (*weights.tolist(), rest), (*first.tolist(), 0.0), (*second.tolist(), 0.0), users, rate
+        (*(middle / budget).tolist(), *(rest for _ in none)),
+        (*(budget * (p / middle)).tolist(), *none),
+        (*(budget * (q / middle)).tolist(), *none),
+        users,
+        rate,
     )
 
 
@@ -204,16 +212,18 @@ def attained_profile(
 def _with_others(pair: Pair, users: int, rate: float, coarseness: float) -> AtomicPair:
     """One user draws from P or Q, all others from Q."""
     assert isinstance(pair, AtomicPair)
-    weights, ratios = _few(pair)
     infinite = rate * pair.infinite_p_ends[0]
+    if infinite >= 1.0:
+        return _revealing(1.0)
+    weights, ratios = _few(pair)
     reports = Reports(weights, ratios, (1.0,) * len(weights), users, rate)
     swapped = reports.swapped()
     if min(reports.largest_loss, swapped.largest_loss) < 1e-9:  # of which the rounding is no part
         # whether something is revealed, and nothing else
         if infinite == 0.0:
             return AtomicPair((0.0,), (0.0,), (0.0,))
-        stay = math.log1p(-infinite) if infinite < 1.0 else -math.inf
-        return AtomicPair((stay,), (stay,), (0.0,), infinite) if infinite < 1.0 else _revealing(1.0)
+        stay = math.log1p(-infinite)
+        return AtomicPair((stay,), (stay,), (0.0,), infinite)
     losses = thresholds([reports, swapped], Side.LOWER, coarseness)
     slack = users * (_MASS_ERROR + 2.0 * pair.accuracy)
     ahead, behind = (

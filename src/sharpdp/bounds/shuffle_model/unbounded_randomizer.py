@@ -6,8 +6,6 @@ X and Y of one report become 1 - g + g X and 1 - g + g Y, as in `known_randomize
 
 from functools import partial
 
-import numpy as np
-
 from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.gaussian_reports import (
@@ -96,7 +94,7 @@ def _has_finite_pair(mechanism: ApproximateReports) -> bool:
 def _blanket(mechanism: ApproximateReports, coarseness: float) -> PairCounts:
     noise = mechanism.randomizer.noise_multiplier  # type: ignore[union-attr]
     rate = _rate(mechanism, Side.UPPER)
-    return ((dominating_noise(noise, mechanism.users, rate, coarseness), 1),)
+    return ((dominating_noise(noise, mechanism.users, rate, coarseness), mechanism.rounds),)
 
 
 @bound(
@@ -116,6 +114,7 @@ def gaussian_blanket_upper(mechanism: ApproximateReports, adjacency: Adjacency) 
     Numerics: certified values joined by chords, about 1e-3 of epsilon too large; ratios are cut where
     one of them decides, and what is beyond is added.
 
+    >>> import numpy as np
     >>> one = ApproximateReports(users=1, randomizer=LocalGaussian(1.0))
     >>> pair = gaussian_blanket_upper(one, Adjacency.REPLACE_ONE)[0][0]
     >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 3)  # 2 Phi(1/2) - 1
@@ -134,17 +133,20 @@ def gaussian_crowd_lower(mechanism: ApproximateReports, adjacency: Adjacency) ->
 
     Numerics: certified values joined by extended chords, about 1e-3 of epsilon too small.
 
+    >>> import numpy as np
     >>> one = ApproximateReports(users=1, randomizer=LocalGaussian(1.0))
     >>> pair = gaussian_crowd_lower(one, Adjacency.REPLACE_ONE)[0][0]
     >>> round(float(np.exp(pair.log_hockey_stick(np.zeros(1))[0])), 2)
     0.38
     """
     noise, rate = mechanism.randomizer.noise_multiplier, _rate(mechanism, Side.LOWER)  # type: ignore[union-attr]
-    return ((attained_noise(noise, mechanism.users, rate, COARSE), 1),)
+    return ((attained_noise(noise, mechanism.users, rate, COARSE), mechanism.rounds),)
 
 
 @dataset_bound(applies=_has_noise)
-def gaussian_largest_report_lower(mechanism: ApproximateReports, adjacency: Adjacency) -> PairCounts:
+def gaussian_largest_report_lower(
+    mechanism: ApproximateReports, adjacency: Adjacency
+) -> PairCounts:
     """Lower side of shuffled values with Gaussian noise: only the largest report is looked at.
 
     In closed form, see `gaussian_reports.NoiseCells`. It decides where delta is so small that a single
@@ -152,18 +154,17 @@ def gaussian_largest_report_lower(mechanism: ApproximateReports, adjacency: Adja
 
     Numerics: sixty digits, rounded once.
 
+    >>> import numpy as np
     >>> many = ApproximateReports(users=100, randomizer=LocalGaussian(1.0))
     >>> pair = gaussian_largest_report_lower(many, Adjacency.REPLACE_ONE)[0][0]
     >>> bool(np.exp(pair.log_hockey_stick(np.array([2.7]))[0]) > 1e-12)
     True
     """
     noise, rate = mechanism.randomizer.noise_multiplier, _rate(mechanism, Side.LOWER)  # type: ignore[union-attr]
-    return ((largest_noise(noise, mechanism.users, rate), 1),)
+    return ((largest_noise(noise, mechanism.users, rate), mechanism.rounds),)
 
 
-def _premises(
-    mechanism: ApproximateReports, adjacency: Adjacency, side: Side
-) -> tuple[Bound, ...]:
+def _premises(mechanism: ApproximateReports, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
     """The bounds on one report."""
     found = [entry for entry in bounds_for(mechanism.randomizer) if side in entry.sides]
     return tuple(found[:1])
@@ -184,8 +185,9 @@ def profile_clones_upper(mechanism: ApproximateReports, adjacency: Adjacency) ->
 
     Numerics: certified values joined by chords.
 
+    >>> import numpy as np
     >>> from sharpdp.mechanisms import ApproximateDP
-    >>> some = ApproximateDP(epsilon=1.0, delta=1e-9)
+    >>> some = ApproximateDP(epsilon=1.0, delta=1e-11)
     >>> many = ApproximateReports(users=10_000, randomizer=some)
     >>> pair = profile_clones_upper(many, Adjacency.REPLACE_ONE)[0][0]
     >>> bool(np.exp(pair.log_hockey_stick(np.array([0.1]))[0]) < 1e-6)
@@ -193,7 +195,7 @@ def profile_clones_upper(mechanism: ApproximateReports, adjacency: Adjacency) ->
     """
     rate = _rate(mechanism, Side.UPPER)
     assert isinstance(mechanism.randomizer, LocalProfile)
-    return ((dominating_profile(mechanism.randomizer, mechanism.users, rate), 1),)
+    return ((dominating_profile(mechanism.randomizer, mechanism.users, rate), mechanism.rounds),)
 
 
 profile_bound = partial(
@@ -208,7 +210,7 @@ def _others(mechanism: ApproximateReports, held: str) -> PairCounts:
     rate = _rate(mechanism, Side.LOWER)
     assert isinstance(mechanism.randomizer, LocalProfile)
     pair = attained_profile(mechanism.randomizer, mechanism.users, rate, held, COARSE)
-    return ((pair, 1),)
+    return ((pair, mechanism.rounds),)
 
 
 @profile_bound(
@@ -237,6 +239,7 @@ def profile_first_others_lower(mechanism: ApproximateReports, adjacency: Adjacen
 
     Formula and numerics: as for `profile_second_others_lower`, with P and Q exchanged.
 
+    >>> import numpy as np
     >>> from sharpdp.mechanisms import FinitePair
     >>> coin = FinitePair(p=[0.5, 0.5], q=[0.25, 0.75])
     >>> some = ApproximateReports(users=1, randomizer=coin)
