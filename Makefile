@@ -25,8 +25,10 @@ test: style  ## lint, types, and every test that is not marked slow
 test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 	$(TESTS) -m slow
 
-test-frameworks: $(VENV)/.frameworks  ## tests with Lightning, dask, Ray and jax-privacy, which are large
-	$(BIN)/python -m pytest tests/integrations/test_frameworks.py tests/integrations/test_executors.py
+test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, Beam, dask, Ray, jax-privacy, pandas, Jupyter
+	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py materialized.py \
+	  huggingface.py lightning.py flower.py) tests/docs/test_notebooks.py tests/unit/test_tabular.py
+	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
 
 lint: style types  ## ruff and mypy only
 

@@ -2,4 +2,18 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("grain") else ["src/sharpdp/integrations/grain.py"]
+NEEDS = {
+    "flwr": ["flower.py"],
+    "grain": ["grain.py", "materialized/grain.py"],
+    "lightning": ["lightning.py"],
+    "pyarrow": ["materialized"],
+    "apache_beam": ["materialized/beam.py"],
+    "transformers": ["huggingface.py"],
+}
+
+collect_ignore = [
+    f"src/sharpdp/integrations/{name}"
+    for package, names in NEEDS.items()
+    if not find_spec(package)
+    for name in names
+]

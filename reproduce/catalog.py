@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from reproduce import asoodeh2020, chen2024, chua2024, gallery, girgis2021, reference, wang2023
+from reproduce import (
+    asoodeh2020,
+    bok2024,
+    chen2024,
+    chua2024,
+    gallery,
+    girgis2021,
+    reference,
+    wang2023,
+)
 
 __all__ = ["EVERYTHING", "PAPERS"]
 
-PAPERS = tuple(one.PAPER for one in (wang2023, girgis2021, asoodeh2020, chen2024, chua2024))
+PAPERS = tuple(
+    one.PAPER for one in (wang2023, girgis2021, asoodeh2020, chen2024, chua2024, bok2024)
+)
 EVERYTHING = (reference.PAPER, *PAPERS, gallery.PAPER)

@@ -15,8 +15,8 @@ LINE = 100
 KINDS = {
     "unsound": "claims more privacy than there is",
     "loose": "true, and far from the truth",
-    "unstated": "cannot be made from what is told",
-    "slip": "a slip, nothing follows from it",
+    "unstated": "cannot be reproduced from what the paper states",
+    "slip": "a typo or rounding error without consequences",
 }
 """What the kinds of errata mean, the worst first."""
 
@@ -120,7 +120,8 @@ def index(papers: tuple[Paper, ...]) -> str:
     return "\n\n".join(
         [
             "# Reproducing published results",
-            "sharpdp started from five papers. Every table and figure of theirs that can be computed is "
+            "sharpdp started from five papers; a sixth is about the last iterate. Every table and figure "
+            "of theirs that can be computed is "
             "recomputed here: the published values, what the published method gives, and a certified "
             "bracket around the truth. Where they differ, the page explains why.",
             "```bash\npython -m reproduce              # everything, some minutes; the second time "

@@ -52,7 +52,7 @@ class Erratum:
     """Something published that is not so: where, what, and what is right.
 
     `kind` is "slip" (nothing follows), "unsound" (less privacy loss claimed than there is), "loose"
-    (true, but far from the truth), "unstated" (a number cannot be made from what is told).
+    (true, but far from the truth), "unstated" (cannot be reproduced from the paper).
     """
 
     place: str

@@ -101,7 +101,7 @@ ERRATA = (
         "it hides T/ε²; without it 0.934, 0.612 and 0.316 of the need at ε = 0.01, 0.002, 0.001",
         "unsound",
     ),
-    Erratum("Figure 1", "three pairs of order and ε", "not told which", "unstated"),
+    Erratum("Figure 1", "three pairs of order and ε", "the paper does not say which", "unstated"),
     Erratum("Proof of Lemma 2", "ρ = 1/σ²", "ρ = 1/(2σ²), as in the lemma", "slip"),
     Erratum("Gaussian divergence", "γ(α) = αα, norm without its square", "γ(α) = ρα", "slip"),
     Erratum("(65), middle term", "-2α", "-2α exp(ε)", "slip"),
@@ -120,6 +120,6 @@ PAPER = Paper(
     ),
     (FIGURE_1, FIGURE_2, ROUNDS, THEOREM_5, FIGURE_3),
     ERRATA,
-    verdict="All claims reproduced; exact accounting buys as much again; Figure 3 and Theorem 5 "
+    verdict="All claims reproduced; exact accounting gains as much again; Figure 3 and Theorem 5 "
     "are not sound everywhere",
 )

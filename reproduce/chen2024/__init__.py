@@ -49,7 +49,7 @@ FIGURE_3 = Item(
     divergences.figure_3,
     divergences.figure_3_tables,
     (
-        "The bounds are said to be close. For the paper's own pair the true value is 58% of "
+        "The paper calls the bounds close. For the paper's own pair the true value is 58% of "
         "Corollary 2, for a shared randomizer at most 33% of it, and (6) is 54 to 57% of that.",
     ),
     divergences.draw_3,

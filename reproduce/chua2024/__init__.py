@@ -137,6 +137,6 @@ PAPER = Paper(
         "The paper trains nothing. `python -m reproduce.learning samplers` trains under four ways "
         "to make batches at the same noise; see [the page of experiments](../experiments.md).",
     ),
-    verdict="All bounds reproduced but two that were rounded or labeled wrongly; its accountant "
+    verdict="All bounds reproduced except two that were rounded or labeled wrongly; its accountant "
     "is below the truth at small δ",
 )

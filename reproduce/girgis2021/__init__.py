@@ -19,14 +19,15 @@ ABOUT = (
 FIGURE_4 = Item(
     "figure4",
     "Figure 4: local ε = 1, δ = 1e-8",
-    f"Users are drawn in every round, their reports are shuffled. No numbers are published. {ABOUT}",
+    f"Users are drawn in every round, their reports are shuffled. No numbers are published. "
+    f"{ABOUT}",
     panels.figure_4,
     panels.tables,
     (
         "Theorem 1 is at least four times the truth. Its proof replaces the number of clones by a "
         "Chernoff bound; without that step, and otherwise the same, it gives about 30% less.",
-        "Theorem 2 through a conversion is drawn as a lower bound in Figure 5. It is none: it is a "
-        "lower bound on the divergence, and the conversion is one from above. It comes out above "
+        "Theorem 2 through a conversion is drawn as a lower bound in Figure 5. It is not one: it "
+        "is a lower bound on the divergence, but the conversion gives upper bounds. It exceeds "
         "the ε of the very randomizer that it is about.",
     ),
     panels.draw,
@@ -76,18 +77,20 @@ MNIST = Item(
 RATE = Item(
     "rate",
     "The rate of Theorem 3",
-    "2000 of 60,000 clients in each of 1500 rounds, local ε = 2, gradients of length L = 1, a set of "
+    "2000 of 60,000 clients in each of 1500 rounds, local ε = 2, gradients of length L = 1, a "
+    "set of "
     "diameter D = 1. G² bounds the mean square of a round (Lemma 9), the rate is "
     "2 D G (2 + log T) / sqrt(T) (Lemma 10), the learning rate of round t is D / (G sqrt(t)). "
     "`CLDPSGD.convergence(diameter=1.0)` has all three for a plan.",
     claims.rate_values,
     claims.rate_tables,
     (
-        "Lemma 9 holds, with q for γ = k / n. Its constants are generous: with the variance of the "
+        "Lemma 9 holds, with q for γ = k / n. Its constants are loose: with the variance of the "
         "randomizers c is 1 and not 4 for l1 and l-infinity, and below 1.6 and not 14 for l2.",
-        "The rate is for the last iterate of a convex loss, from shamir2013 Theorem 2. At the size of "
-        "the network on MNIST (26,010 parameters) it promises little: G is "
-        "the noise of the reports.",
+        "The rate is for the last iterate of a convex loss, from shamir2013 Theorem 2. At the "
+        "size of "
+        "the network on MNIST (26,010 parameters) it guarantees little: G is the noise of the "
+        "reports.",
     ),
 )
 
@@ -145,6 +148,6 @@ PAPER = Paper(
         "experiments](../experiments.md) has the result of a short run, with the "
         "accounting of Theorem 1 and ours.",
     ),
-    verdict="5.8 and 3 on MNIST reproduced, where about a tenth of it is spent; a curve drawn "
-    "as a lower bound is none",
+    verdict="5.8 and 3 on MNIST reproduced, where the true values are about a tenth; a curve "
+    "drawn as a lower bound is not one",
 )

@@ -9,13 +9,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import clients, passes, samplers
+from reproduce.learning import clients, passes, releases, samplers
 from reproduce.learning.ledger import PAGES
-from reproduce.learning.pictures import drawn_clients, drawn_passes, drawn_samplers
+from reproduce.learning.pictures import (
+    drawn_clients,
+    drawn_passes,
+    drawn_releases,
+    drawn_samplers,
+)
 
 EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = {
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
+    "releases": (releases.report, drawn_releases),
     "samplers": (samplers.report, drawn_samplers),
 }
 

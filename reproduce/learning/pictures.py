@@ -11,7 +11,7 @@ from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["drawn_clients", "drawn_passes", "drawn_samplers"]
+__all__ = ["drawn_clients", "drawn_passes", "drawn_releases", "drawn_samplers"]
 
 SIZE = (6.6, 4.6)
 
@@ -55,6 +55,26 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         )
         words = "each curve from the first epoch to the last; bars: spread over seeds"
         finish(axes, "What sharper accounting buys", words, loc="upper left")
+        return axes
+
+    write(path, SIZE, draw)
+
+
+def drawn_releases(found: dict[str, Any], path: Path) -> None:
+    """Accuracy for each kind of batches: every step released, and the last model only."""
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        for offset, (how, label, color) in enumerate(
+            (("every", "every step released", GRAY), ("last", "last model only", BLUE))
+        ):
+            places = [place + 0.36 * (offset - 0.5) for place in range(len(found))]
+            heights, widths = zip(*(_summary(one[how]) for one in found.values()), strict=True)
+            axes.bar(places, heights, yerr=widths, width=0.32, color=color, label=label)
+        axes.set_xticks(range(len(found)), list(found))
+        axes.set(ylabel="test accuracy, %", ylim=(0.0, 100.0))
+        words = "the same training at equal epsilon; bars: spread over seeds"
+        finish(axes, "What hiding the steps buys", words, loc="upper right")
         return axes
 
     write(path, SIZE, draw)

@@ -24,7 +24,8 @@ TABLE_1 = Item(
         "The theorem is 1.1 to 1.8 times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
         "The lower end is what a randomizer with three symbols attains.",
-        "[23] published belongs to the unrounded ε₀ = log(n / (8 log(2/δ)) - 1) = 4.44448 and not to "
+        "[23] published belongs to the unrounded ε₀ = log(n / (8 log(2/δ)) - 1) = 4.44448 and "
+        "not to "
         "4.444.",
     ),
 )
@@ -38,8 +39,9 @@ TABLE_2 = Item(
         "What is published as a numerical upper bound is the closed form of feldman2023 again. It "
         "says nothing for δ of 1e-7 and below. The pair of distributions of feldman2021, "
         "evaluated, gives a little more than half of it.",
-        "The published lower bound was not reproduced. It is said to come from a binary search in "
-        "[23]; for which data is not told. Binary response with all others at 0 (2-RR) gives less, "
+        "The published lower bound was not reproduced. The paper says that it comes from a "
+        "binary search in [23], but not for which data. Binary response with all others at 0 "
+        "(2-RR) gives less, "
         "ternary response with all others at the third symbol (3-RR) more. With 3-RR from below "
         "and the exact pair from above the truth is known to 0.7%.",
     ),
@@ -53,7 +55,7 @@ FIGURE_1 = Item(
     shuffle.figure_tables,
     (
         "Theorem 4.2 lies below the exact curve by less than a line is wide. The closed form is "
-        "far below both, and silent at ε₀ = 6.",
+        "far below both, and gives no bound at ε₀ = 6.",
         "The truth is that of the exact pair from below; from above, what randomized "
         "response attains.",
     ),
@@ -87,15 +89,15 @@ EXAMPLE = Item(
     starts.logistic_values,
     starts.logistic_tables,
     (
-        "*All records* is what every attacker is held to, whatever the record. *One record* is xy "
+        "*All records* bounds every attacker, whatever the record. *One record* is xy "
         "= M with a public start; no record has the largest gradient at every start.",
     ),
 )
 FIGURE_3 = Item(
     "figure3",
     "Figure 3: joint and advanced joint concavity",
-    "The shuffle pair (P₀, Q₀) mixed with its exchange, weight 1/3. Neither the number of users "
-    "nor the local budget is told. The picture takes the first reading.",
+    "The shuffle pair (P₀, Q₀) mixed with its exchange, weight 1/3. The paper states neither the "
+    "number of users nor the local budget. The picture uses the first reading.",
     mixtures.third_values,
     mixtures.third_tables,
     (
@@ -119,7 +121,7 @@ FIGURE_4 = Item(
     (
         "T(P₀, w P₀ + (1-w) Q₀) = w Id + (1-w) T(P₀, Q₀) is an equality for every pair. What the "
         "figure shows as the better bound is the exact curve up to the rate 0.31, and less than it "
-        "beyond, where symmetrizing throws something away.",
+        "beyond, where symmetrizing loses something.",
         "The truth is sharpdp's bracket for the smaller of both directions: the exact curve first, "
         "then its inverse.",
     ),
@@ -225,6 +227,7 @@ PAPER = Paper(
     ),
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),
     ERRATA,
-    verdict="Tables 1 and 2 reproduced but for one row; the exact curve is up to 1.8 times better; "
+    verdict="Tables 1 and 2 reproduced except for one row; the exact curve is up to 1.8 times "
+    "better; "
     "four inequalities need conditions; Figure 2 holds for its records only",
 )

@@ -1,4 +1,20 @@
-"""sharpdp: how private is the pipeline you run, how sure are we, and what to change to reach a target."""
+"""sharpdp: certified lower and upper bounds on the privacy of the pipeline you run.
+
+Describe what is run, ask, and read off brackets:
+
+    batches = dp.PoissonBatches(dataset_size=60_000, batch_size=512, epochs=30)
+    answer = dp.account(dp.DPSGD(batches, noise_multiplier=1.0))
+    answer.epsilon(delta=1e-5), answer.tpr(fpr=1e-3), answer.report()
+
+- Mechanisms: `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `ApproximateDP`, `FinitePair`,
+  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `ShuffledReports`; `a + b`, `a * 10`, `Sequence`.
+- Batch schemes of DP-SGD: `PoissonBatches`, `ShuffledBatches`, `BallsAndBins`, ... in `sharpdp.batches`.
+- Questions: `account`, `calibrate`, `sweep`, `compare`, `compare_samplers`, `design_collection`,
+  `estimate`.
+- Budgets and audits: `Ledger`, `Budget`, `sharpdp.audit`.
+- Training and other packages: `sharpdp.learn`, `sharpdp.integrations`.
+- Output: `sharpdp.report`, `sharpdp.plots`, `sharpdp.plans`, `sharpdp.explore`.
+"""
 
 from importlib import import_module
 
@@ -17,8 +33,8 @@ _NAMES = {
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
-    "Gaussian Laplace LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
-    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports",
+    "Gaussian Laplace LastIterate LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
+    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",
@@ -63,7 +79,9 @@ def __getattr__(name: str) -> object:
     from sharpdp.nearest_word import hint
 
     raise AttributeError(
-        f"module 'sharpdp' has no attribute {name!r}.{hint(name, (*__all__, *_SUBPACKAGES))}"
+        f"module 'sharpdp' has no attribute {name!r}.{hint(name, (*__all__, *_SUBPACKAGES))}",
+        name=name,
+        obj=None,  # a traceback need not guess as well
     )
 
 

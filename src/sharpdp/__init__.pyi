@@ -75,6 +75,7 @@ from sharpdp.mechanisms import (
     FinitePair as FinitePair,
     Gaussian as Gaussian,
     Laplace as Laplace,
+    LastIterate as LastIterate,
     LocalGaussian as LocalGaussian,
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
@@ -86,6 +87,7 @@ from sharpdp.mechanisms import (
     Sequence as Sequence,
     ShuffledBlocks as ShuffledBlocks,
     ShuffledReports as ShuffledReports,
+    SmoothLoss as SmoothLoss,
 )
 from sharpdp.mixtures import (
     compare_mixture as compare_mixture,

@@ -596,7 +596,7 @@ class Guarantee(Tabular):
 
     @keyword_hint
     def renyi_curve(self, *, orders: Iterable[float] = OPACUS_ORDERS) -> RenyiCurve:
-        """The upper sides of the Renyi divergences at these orders, as a curve of its own.
+        """The upper sides of the Renyi divergences at these orders, as a curve.
 
         Its orders and values can be passed to other libraries.
 
@@ -675,7 +675,11 @@ class Guarantee(Tabular):
 
         >>> from sharpdp import DPSGD, ShuffledBatches
         >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=500, epochs=1)
-        >>> print(*account(DPSGD(scheme, noise_multiplier=1.0)).suggestions(delta=1e-5))
+        >>> answer = account(DPSGD(scheme, noise_multiplier=1.0))
+        >>> for sentence in answer.suggestions(delta=1e-5):
+        ...     print(sentence)
+        Draw the batches by balls-and-bins sampling (dp.BallsAndBins, same sizes): epsilon is then at
+        most 0.5490 at delta=1e-05, not 4.248.
         Let one random example sit out every epoch (left_out=1): epsilon is then at most 4.024 at
         delta=1e-05, not 4.248.
         """
@@ -722,9 +726,9 @@ class Guarantee(Tabular):
         """Draw the trade-off curve or the privacy profile as a band (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
+            ax: Matplotlib axes to draw on; None for a new figure.
             kind: "tradeoff" or "profile".
-            title: The heading; None for none, "auto" for that of the picture.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.
@@ -759,7 +763,7 @@ class Guarantee(Tabular):
         - guess: the best guess which of two neighboring data sets was used, one of which had the prior.
         - precision: how often an attack at this false-positive rate is right when it says yes.
         - reconstruction, attribute inference: 1 - f(baseline) at most, f the trade-off curve.
-        - singling_out: the same for one of so many equally likely candidates.
+        - singling_out: the same for one of ``candidates`` equally likely records.
         - identified: the expected number of records that are rightly identified.
 
         Args:
@@ -810,9 +814,9 @@ class Guarantee(Tabular):
             date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
                 that the same run gives the same report.
             audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
-                tells what they found. Nobody computes that again.
+                says what they found. It is not computed again.
             header: What the report says about itself, text by name: project, data_set, version, owner,
-                contact, date and reviewer, or some of them. Nobody computes that again either.
+                contact, date and reviewer, or some of them. It is not computed again either.
 
         Returns:
             The whole report.

@@ -7,7 +7,7 @@ order, it prints outwards, and it refuses to compare what it cannot decide.
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
 
@@ -312,6 +312,16 @@ class Bracket:
         if kind == "g":
             return " to ".join(_rounded(end, max(digits, 1), way) for end, way in directed)
         return " to ".join(_fixed(end, digits, way) for end, way in directed)
+
+    def __round__(self, digits: int = 0) -> "Bracket":
+        """The bracket with so many decimals, rounded outwards.
+
+        >>> rounded_outwards = round(Bracket(0.12345, 0.12351), 3)
+        >>> print(rounded_outwards.lower, rounded_outwards.upper)
+        0.123 0.124
+        """
+        low, _, high = f"{self:.{count(digits=digits, least=0)}f}".partition(" to ")
+        return replace(self, lower=float(low), upper=float(high))
 
     def shown(self, digits: int = 4) -> str:
         """A bracket of one number in a few digits, rounded outwards: its upper end alone if it is narrow.

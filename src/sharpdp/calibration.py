@@ -424,7 +424,7 @@ class Search:
         ):
             return factor
         lacks = abs(math.log(last / start)) * abs(at_last) / (abs(at_start) - abs(at_last))
-        return min(factor, math.exp(1.3 * lacks + 0.05))
+        return factor if lacks > math.log(factor) else min(factor, math.exp(1.3 * lacks + 0.05))
 
     def _edge(self, taken: float, refused: float) -> float:
         """A value that the template takes, next to those that it refuses."""

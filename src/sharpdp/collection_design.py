@@ -153,13 +153,13 @@ class CollectionDesign(Tabular):
             (
                 "error",
                 "two standard errors of a share in one round, in percentage points, for the share with "
-                "the largest error; the choice of users is in it.",
+                "the largest error, sampling of users included.",
             ),
             (
                 "you must ensure",
                 f"at least {self.users:,} honest reports are mixed in a round ({left:,} with drop-outs; "
-                "who drops out must not depend on the answers), every phone draws its coins afresh and "
-                "independently, and nothing but the report reaches the shuffler.",
+                "who drops out must not depend on the answers), every device uses fresh, independent "
+                "randomness, and nothing but the report reaches the shuffler.",
             ),
         )
 
@@ -208,8 +208,8 @@ class CollectionDesign(Tabular):
         """Draw central epsilon and the error of a share against the local epsilon (extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes of epsilon; those of the error share its horizontal axis.
@@ -322,7 +322,7 @@ def collect(
     delta: float,
     relative_width: float = 1e-3,
 ) -> DesignRow:
-    """The row of one randomizer, with so many users and so many who are left after drop-outs."""
+    """The row of one randomizer, for all users and for those left after drop-outs."""
 
     def central(reports: int) -> Bracket:
         run = ShuffledReports(users=reports, randomizer=answers.mechanism, rounds=rounds)

@@ -33,6 +33,9 @@ from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["Comparison", "Row", "compare", "in_rounds"]
 
+PEOPLE = {"bennett", "gaussian", "hoeffding", "laplace", "poisson", "renyi"}
+"""Words of names of bounds that are written with a capital letter."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -66,6 +69,18 @@ class Row:
         'estimate'
         """
         return "estimate" if self.rigor is Rigor.APPROXIMATE else str(self.side)
+
+    @property
+    def title(self) -> str:
+        """The name for a reader: without underscores and side.
+
+        >>> Row(
+        ...     "blanket_bennett_upper", Side.UPPER, Rigor.CERTIFIED, 1.0, "", "", "balle2019"
+        ... ).title
+        'blanket Bennett'
+        """
+        words = self.name.replace(f"_{self.side}", "").replace("_tight", "").split("_")
+        return " ".join(word.capitalize() if word in PEOPLE else word for word in words)
 
     @property
     def condition(self) -> str:
@@ -206,8 +221,8 @@ class Comparison(Tabular):
         """Draw every bound as a point on one axis (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.
@@ -258,8 +273,8 @@ def compare(
 ) -> Comparison:
     """Every bound on epsilon at this delta, or on the Renyi divergence of this order.
 
-    The bounds that `account` uses stand beside published formulas, which it does not use. A value is on
-    its side if its rigor is `proved`; an approximate one is an estimate.
+    The bounds that `account` uses are listed with published formulas, which it does not use. A
+    value is on its side if its rigor is `proved`; an approximate one is an estimate.
 
     Args:
         mechanism: Mechanism to bound.

@@ -56,13 +56,20 @@ def headline(claim: str, *lines: str) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> str:
-    """A table under a title; a cell that `bar` made is drawn, all others are text.
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+) -> str:
+    """A table under a title, with notes below it; a cell that `bar` made is drawn, all others are text.
 
     >>> table(["delta", "epsilon"], [["1e-5", "1.9"]]).count("<td")
     2
     """
     above = f'<div style="{PALE}">{html.escape(title)}</div>' if title else ""
+    below = "".join(f'<div style="{PALE}">{html.escape(note)}</div>' for note in notes)
     style = "text-align:left;padding:.1em .9em .1em 0"
     first = "".join(f'<th style="{style}">{html.escape(cell)}</th>' for cell in head)
     body = "".join(
@@ -74,7 +81,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = ""
         + "</tr>"
         for row in rows
     )
-    return f"<div>{above}<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table></div>"
+    body = f"<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div>{above}{body}{below}</div>"
 
 
 class Bar(str):

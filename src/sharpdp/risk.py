@@ -33,7 +33,7 @@ ASSUMPTIONS = {
     "reconstruction": "The attacker knows everything but one record, and wants the record, an attribute "
     "of it, or something close to it. The baseline is the chance of the best guess without the release. "
     "The lower end is what some attacker attains on some record.",
-    "singling_out": "The attacker knows everything but which of so many equally likely candidates the "
+    "singling_out": "The attacker knows everything but which of the equally likely candidates the "
     "record is. The lower end is what some attacker attains on some candidates.",
     "identified": "Each record is attacked by itself, by an attacker who knows everything else, at the "
     "stated false-positive rate. The lower end counts one record that is as exposed as any can be, and "
@@ -122,8 +122,8 @@ class Risk(Shown):
         """Draw the success of the best attack against the chance of guessing (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

@@ -55,6 +55,12 @@ __all__ = [
 BASIS = "Poisson"
 """What the others are compared with."""
 
+DISPLACED = (
+    "Fixed-size batches cost more than Poisson batches because drawing one example displaces another: "
+    "the sum of gradients changes by up to twice the clipping norm."
+)
+"""What users of other accountants do not expect."""
+
 USUAL_WIDTH, SHUFFLED_WIDTH = 1e-3, 1e-2
 """Unless less than usual is asked for, rows of shuffled batches are as wide as the second: narrower
 bounds on them take seconds, and a table is looked at to choose."""
@@ -156,7 +162,15 @@ class SamplerComparison(Tabular):
             text = row.reason or (row.scheme.describe() if row.scheme else "")
             title = f"{row.name}: {text}" if row.reason else text
             lines += wrapped(title)
-        return "\n".join(lines)
+        return "\n".join([*lines, *(line for note in self.notes for line in wrapped(note))])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What may surprise in the table, with the reason; none if nothing does."""
+        rows = {row.name: row for row in self.rows if row.adjacency is Adjacency.ZERO_OUT}
+        if "fixed size" not in rows or BASIS not in rows:
+            return ()
+        return (DISPLACED,) if rows["fixed size"].lower > rows[BASIS].upper else ()
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it."""
@@ -171,9 +185,8 @@ class SamplerComparison(Tabular):
             for row in self.rows
         ]
         head = ("batches", "epsilon", f"x {BASIS}", "", "")
-        return notebook.table(
-            head, rows, title=f"epsilon at delta={self.delta:g}: {self.describe()}"
-        )
+        title = f"epsilon at delta={self.delta:g}: {self.describe()}"
+        return notebook.table(head, rows, title=title, notes=self.notes)
 
     def smallest_noise(self, name: str, *, epsilon: float, relative_error: float = 1e-3) -> float:
         """The smallest noise multiplier over one scheme that meets epsilon at the table's delta.
@@ -245,8 +258,8 @@ class SamplerComparison(Tabular):
         """Draw the epsilon of each scheme as a bar (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

@@ -10,12 +10,14 @@ from decimal import ROUND_CEILING
 from typing import TYPE_CHECKING
 
 from sharpdp.accounting import account
-from sharpdp.batches import ShuffledBatches
+from sharpdp.batches import BallsAndBins, ShuffledBatches
 from sharpdp.bracket import rounded
+from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
+    from sharpdp.batches import BatchScheme
 
 __all__ = ["suggested"]
 
@@ -36,27 +38,44 @@ def suggested(guarantee: Guarantee, delta: float) -> tuple[str, ...]:
     scheme = run.batches
     if scheme.batch_size == scheme.dataset_size:
         return ()
-    change = []
-    better = scheme
+    bins = BallsAndBins(
+        dataset_size=scheme.dataset_size, batch_size=scheme.batch_size, epochs=scheme.epochs
+    )
+    changes: list[tuple[str, BatchScheme]] = [
+        ("Draw the batches by balls-and-bins sampling (dp.BallsAndBins, same sizes)", bins),
+        *_of_the_shuffle(scheme),
+    ]
+    sentences = (_gain(guarantee, run, *change, delta) for change in changes)
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _of_the_shuffle(scheme: ShuffledBatches) -> list[tuple[str, BatchScheme]]:
+    """What can be changed while batches are still shuffled."""
+    words, better = [], scheme
     if scheme.order == "kept":
         better = replace(better, order="redrawn")
-        change.append('draw a new order for every epoch (order="redrawn")')
+        words.append('draw a new order for every epoch (order="redrawn")')
     if scheme.examples_per_epoch == scheme.dataset_size:
         better = replace(better, left_out=1)
-        change.append("let one random example sit out every epoch (left_out=1)")
-    if not change:
-        return ()
-    # a rough answer is an upper end as well, and quick
-    answer = account(
-        replace(run, batches=better), relative_width=0.05, adjacency=guarantee.adjacency
-    )
-    new = float(answer.epsilon(delta=delta).upper)
+        words.append("let one random example sit out every epoch (left_out=1)")
+    text = " and ".join(words)
+    return [(f"{text[0].upper()}{text[1:]}", better)] if words else []
+
+
+def _gain(
+    guarantee: Guarantee, run: DPSGD, words: str, scheme: BatchScheme, delta: float
+) -> str | None:
+    """What a change gains, in a sentence; None if that is next to nothing, or no theorem covers it."""
+    try:
+        # a rough answer is an upper end as well, and quick
+        answer = account(
+            replace(run, batches=scheme), relative_width=0.05, adjacency=guarantee.adjacency
+        )
+        new = float(answer.epsilon(delta=delta).upper)
+    except (InvalidArgument, Unsupported):
+        return None
     present = float(guarantee.epsilon(delta=delta).upper)
     if new > 0.95 * present:
-        return ()
+        return None
     shown = [str(rounded(epsilon, 4, ROUND_CEILING)) for epsilon in (new, present)]
-    words = " and ".join(change)
-    return (
-        f"{words[0].upper()}{words[1:]}: epsilon is then at most {shown[0]} at delta={delta:g}, "
-        f"not {shown[1]}.",
-    )
+    return f"{words}: epsilon is then at most {shown[0]} at delta={delta:g}, not {shown[1]}."

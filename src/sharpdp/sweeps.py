@@ -301,9 +301,9 @@ class Sweep(Tabular):
         """Draw epsilon against the last setting, one band for each choice of the others (extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
+            ax: Matplotlib axes to draw on; None for a new figure.
             delta: Delta at which epsilon is asked for, in [0, 1).
-            title: The heading; None for none, "auto" for that of the picture.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

@@ -26,7 +26,8 @@ LAYERS: tuple[set[str], ...] = (
     {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
     {"budget"},
-    {"plots", "learn", "integrations"},
+    {"plots", "learn"},
+    {"integrations"},
     {"audit", "collection_design"},
     {"cli"},
     {"explore"},
@@ -63,7 +64,10 @@ EXTRA_PACKAGES = {
     "plots": {"matplotlib"},
     "audit": {"opacus", "torch"},
     "learn": {"torch"},
-    "integrations": {"torch", "opacus", "dp_accounting", "grain"},
+    "integrations": {
+        *("apache_beam", "dp_accounting", "flwr", "grain", "lightning", "opacus", "pyarrow"),
+        *("torch", "transformers"),
+    },
 }
 # Each of these costs half a second or more to import, or is not always there.
 HEAVY = ("scipy.stats", "scipy.optimize", "matplotlib", "torch", "opacus", "rich")

@@ -106,7 +106,7 @@ def resumed(batches: list) -> list:
 
 REPLAYED = {
     "noise halved": (noise_halved, "scale of the noise"),
-    "noise omitted in one step of ten": (noise_omitted_once, "law of the noise"),
+    "noise omitted in one step of ten": (noise_omitted_once, "distribution of the noise"),
     "clipping norm 1.2 times too large": (clip_too_large, "sensitivity"),
     "clipped per batch, not per example": (clipped_per_batch, "sensitivity"),
     "divided by the real batch size": (divided_by_real_size, "published"),

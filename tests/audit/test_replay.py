@@ -95,7 +95,7 @@ def test_a_broken_step_is_caught(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("true", "reused", "test"),
-    [(1.0, False, ""), (0.5, False, "law of the noise"), (1.0, True, "noise used again")],
+    [(1.0, False, ""), (0.5, False, "distribution of the noise"), (1.0, True, "noise used again")],
 )
 def test_noise_of_the_step_itself(true: float, reused: bool, test: str) -> None:
     def step(rows, release):
@@ -189,8 +189,8 @@ def silent_once(data) -> Training:
     ("make", "test"),
     [
         (louder, "sensitivity"),
-        (quieter, "law of the noise"),
-        (silent_once, "law of the noise"),
+        (quieter, "distribution of the noise"),
+        (silent_once, "distribution of the noise"),
         (
             lambda data: training(
                 data, expected_batch_size=float(torch.isfinite(data[0][:, 0]).sum())

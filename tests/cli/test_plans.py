@@ -10,6 +10,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.cli import main
+from sharpdp.plans import Plan
 
 TRAINING = """\
 delta = [1e-5, 1e-6]
@@ -27,6 +28,12 @@ NOISE = 'delta = [1e-5, 1e-6]\nmechanism = { kind = "Gaussian", noise_multiplier
 CURVE = (
     'delta = 1e-6\nmechanism = { kind = "RenyiCurve", orders = [2, 8], values = [0.01, 0.05] }\n'
 )
+KNOWN = """\
+[mechanism]
+kind = "ShuffledReports"
+users = 100
+randomizer = { kind = "RandomizedResponse", local_epsilon = 1.0, categories = 4 }
+"""
 MIXTURE = """\
 [mechanism]
 kind = "Mixture"
@@ -44,6 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
         "run.toml": TRAINING,
         "reports.json": REPORTS,
+        "known.toml": KNOWN,
         "curve.toml": CURVE,
         "noise.toml": NOISE,
         "mixture.toml": MIXTURE,
@@ -313,3 +321,29 @@ def test_reports_of_plans_are_those_of_the_api(capsys: pytest.CaptureFixture[str
     answer = dp.account(dp.Gaussian(noise_multiplier=1.0))
     assert main(["report", "noise.toml"]) == 0
     assert capsys.readouterr().out.strip() == answer.report(delta=[1e-5, 1e-6]).strip()
+
+
+@pytest.mark.parametrize(
+    ("line", "randomizer"),
+    [
+        ("shuffle --plan known.toml", dp.RandomizedResponse(local_epsilon=1, categories=4)),
+        (
+            "shuffle --plan known.toml --categories 3",
+            dp.RandomizedResponse(local_epsilon=1, categories=3),
+        ),
+        (
+            "shuffle --plan known.toml --local-epsilon 2",
+            dp.RandomizedResponse(local_epsilon=2, categories=4),
+        ),
+        ("shuffle --plan known.toml --randomizer laplace", dp.LocalLaplace(1)),
+        ("shuffle --plan known.toml --randomizer shared", "shared"),
+        ("shuffle --plan reports.json --randomizer laplace", dp.LocalLaplace(1)),
+        ("account 'shuffle users=9 local_epsilon=1 randomizer=laplace'", dp.LocalLaplace(1)),
+    ],
+)
+def test_options_name_and_change_the_randomizer(
+    line: str, randomizer: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A randomizer that options can name is made from them, in place of that of the plan."""
+    found = data_of(f"{line} --delta 1e-3", capsys)
+    assert Plan.from_dict(found["plan"]).mechanism.randomizer == randomizer  # type: ignore[attr-defined, arg-type]

@@ -36,7 +36,9 @@ def test_a_notebook_shows_what_is_kept_in_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_jupyter_executes_it(path: Path, tmp_path: Path) -> None:
-    client = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
+    client = pytest.importorskip(
+        "nbclient", reason="run by make test-frameworks; or pip install nbclient ipykernel"
+    )
     formats = pytest.importorskip("nbformat")
     notebook = formats.read(path, as_version=4)
     formats.validate(notebook)

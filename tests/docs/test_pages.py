@@ -32,6 +32,9 @@ REFUSAL = re.compile(r"sharpdp(?: [\w-]+)?: ")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
+NEEDS = re.compile(r"^<!-- needs ([\w.]+) -->$", re.MULTILINE)
+"""A page about a package that is not always there says so in a comment."""
+
 LONG = ("tutorials/audit.md", "federated.md", "honest-epsilon.md", "private-collection.md")
 """Tutorials that train or compare for long: `make test-slow` runs them."""
 
@@ -53,6 +56,10 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # bounds that a page registers are gone after it
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
     namespace: dict[str, object] = {"__name__": "__page__"}
+    for package in NEEDS.findall(path.read_text("utf-8")):
+        pytest.importorskip(
+            package, reason=f"make test-frameworks gets {package}", exc_type=ImportError
+        )
     found = blocks_of(path)
     for block, following in zip(found, [*found, None][1:], strict=True):
         shown = following if following and following.language == "output" else None

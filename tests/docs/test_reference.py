@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from enum import Enum
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -174,6 +175,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_everything_in_the_reference_exists() -> None:
     for name in documented():
         room, _, last = name.rpartition(".")
+        if room.startswith("sharpdp.integrations.materialized") and not find_spec("pyarrow"):
+            continue  # an extra that is not in `all`
         assert hasattr(importlib.import_module(room), last), name
 
 

@@ -6,6 +6,7 @@ Tests are skipped where a framework is not installed: `make test-frameworks` ins
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.integrations.private_gradients import PrivateGradients
 from sharpdp.integrations.torch import BatchSampler, loader
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each other
@@ -64,31 +66,106 @@ def test_accelerate_delivers_the_batches_and_refuses_to_share_them_out_again() -
         )
 
 
-def test_lightning_delivers_the_batches() -> None:
+RUN = dp.DPSGD(PLAN, noise_multiplier=1.0)
+ROWS = [{"x": torch.tensor([float(number)]), "labels": torch.tensor(0.0)} for number in range(300)]
+
+
+class Model(torch.nn.Module):
+    """A model with a loss of its own, as transformers have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": (self.layer(x)[:, 0] - labels).square().mean()}
+
+
+def loss(model: Any, rows: Any) -> torch.Tensor:
+    value: torch.Tensor = model(**rows)["loss"]
+    return value
+
+
+def test_a_loop_of_ones_own_takes_the_batches() -> None:
+    run = PrivateGradients(RUN, Model(), loss, ROWS, clip=1.0, key=KEY)
+    seen = []
+    while run.step < run.last:
+        for batch in run.loader():
+            run.backward(batch)
+            seen.append(batch.numbers.tolist())
+    check(seen)
+
+
+def test_opacus_steps_on_the_batches() -> None:
+    from sharpdp.integrations.opacus import make_private
+
+    model = torch.nn.Linear(1, 1)
+    data = torch.utils.data.TensorDataset(torch.ones(300, 1), torch.arange(300))
+    module, optimizer, batches, engine = make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        plan=RUN,
+        data=data,
+        max_grad_norm=1.0,
+        key=KEY,
+    )
+    seen = []
+    while len(engine.accountant) < PLAN.steps:
+        for inputs, numbers in batches:
+            optimizer.zero_grad()
+            module(inputs).mean().backward()
+            optimizer.step()
+            seen.append(numbers.tolist())
+    check(seen)
+
+
+def test_the_trainer_of_transformers_trains_on_the_batches(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="make test-frameworks gets it")
+    from sharpdp.integrations.huggingface import PrivateTrainer
+
+    seen = []
+
+    class Seen(PrivateTrainer):
+        def training_step(self, model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
+            seen.append(inputs.numbers.tolist())
+            return super().training_step(model, inputs, *rest, **options)
+
+    settings = {"report_to": "none", "save_strategy": "no", "disable_tqdm": True, "use_cpu": True}
+    arguments = transformers.TrainingArguments(str(tmp_path), **settings)
+    Seen(Model(), arguments, plan=RUN, clip=1.0, key=KEY, train_dataset=ROWS).train()
+    check(seen)
+
+
+def test_lightning_trains_on_the_batches() -> None:
     lightning = pytest.importorskip("lightning", reason="make test-frameworks gets Lightning")
+    from sharpdp.integrations.lightning import PlannedSteps
+
+    run = PrivateGradients(RUN, Model(), loss, ROWS, clip=1.0, key=KEY)
 
     class Seen(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.layer, self.batches = torch.nn.Linear(1, 1), []
+            self.network, self.automatic_optimization, self.batches = run.model, False, []
 
-        def training_step(self, batch: Any, _: int) -> torch.Tensor:
-            self.batches.append(batch[0].tolist())
-            return self.layer(batch[0].float()[:, None]).sum()
+        def training_step(self, batch: Any, _: int) -> None:
+            run.backward(batch)
+            self.optimizers().step()
+            self.batches.append(batch.numbers.tolist())
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=0.0)
+            return torch.optim.SGD(self.parameters(), lr=0.1)
 
     module = Seen()
     lightning.Trainer(
-        max_epochs=1,
+        max_epochs=9,
         accelerator="cpu",
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,
-    ).fit(module, loader(DATA, BatchSampler(PLAN, KEY)))
+        callbacks=[PlannedSteps(run)],
+    ).fit(module, run.loader())
     check(module.batches)
 
 

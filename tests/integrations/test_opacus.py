@@ -245,8 +245,8 @@ def test_s1a_make_private_trains_and_accounts_one_plan(scheme: Any) -> None:
         ({"poisson_sampling": True}, "poisson_sampling must be left out"),
         ({"data_loader": None}, "data_loader must be left out"),
         ({"data": TensorDataset(torch.zeros(59, 4))}, "of dataset_size = 60"),
-        ({"grad_sample_mode": "ghost"}, "grad_sample_mode must be"),
-        ({"module": nn.DataParallel(nn.Linear(4, 1))}, "one process on one device"),
+        ({"grad_sample_mode": "ghost_fsdp"}, "grad_sample_mode must be"),
+        ({"module": nn.DataParallel(nn.Linear(4, 1))}, "must not be wrapped"),
         ({"loader_options": {"shuffle": True}}, "shuffle must be left out"),
     ],
 )

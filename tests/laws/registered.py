@@ -271,6 +271,24 @@ def random_start(rng: np.random.Generator) -> dp.RandomlyInitializedGD:
     )
 
 
+def last_iterate(rng: np.random.Generator) -> dp.LastIterate:
+    """Over full, cyclic, shuffled and Poisson batches, with and without a projection or a loss."""
+    size = 60
+    counts = {"dataset_size": size, "batch_size": int(rng.choice([60, 20, 12])), "epochs": 4}
+    scheme = [dp.DeterministicBatches, dp.ShuffledBatches, dp.PoissonBatches][int(rng.integers(3))]
+    said: dict[str, object] = {"noise_multiplier": log_uniform(rng, 1.0, 8.0)}
+    if rng.random() < 0.8:
+        said["learning_rate"] = log_uniform(rng, 0.1, 2.0)
+        said["loss"] = dp.SmoothLoss(
+            gradient_norm=1.0,
+            smoothness=0.5,
+            regularization=log_uniform(rng, 0.01, 0.6),
+            convex=bool(rng.random() < 0.8),
+        )
+        said["diameter"] = log_uniform(rng, 0.05, 5.0) if rng.random() < 0.3 else None
+    return dp.LastIterate(scheme(**counts), **said)  # type: ignore[arg-type]
+
+
 def normal(rng: np.random.Generator) -> NormalPair:
     """Two normal laws, of one deviation or of two."""
     deviation = log_uniform(rng, 0.5, 4.0)
@@ -315,6 +333,7 @@ MAKERS: dict[Subject, Maker] = {
     (ApproximateReports, None): promised,
     (ProfileMechanism, None): known_profile,
     (dp.RandomlyInitializedGD, None): random_start,
+    (dp.LastIterate, None): last_iterate,
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),

@@ -81,3 +81,15 @@ def test_a_target_out_of_reach_is_called_that() -> None:
             epsilon=1.0,
             delta=1e-6,
         )
+
+
+def test_a_search_that_gets_hardly_closer_goes_on() -> None:
+    """The local epsilon of a known randomizer behind a shuffler: trials far outside differ little."""
+
+    def reports(local_epsilon: float) -> dp.Mechanism:
+        randomizer = dp.RandomizedResponse(local_epsilon=local_epsilon, categories=8)
+        return dp.ShuffledReports(users=10_000, randomizer=randomizer)
+
+    largest = dp.calibrate(reports, epsilon=1.0, delta=1e-6)
+    low, high = reached(reports(largest), {"epsilon": 1.0, "delta": 1e-6})
+    assert 0.99 < low <= high <= 1.0

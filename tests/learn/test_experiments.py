@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reproduce.learning import clients, ledger, passes, pictures, samplers
+from reproduce.learning import clients, ledger, passes, pictures, releases, samplers
 
 GUESSING = 0.1
 
@@ -26,6 +26,15 @@ def test_four_ways_to_draw_batches(out: Path, capsys: pytest.CaptureFixture[str]
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.json")} == before
     pictures.drawn_samplers(found, out / "samplers.svg")
     assert (out / "samplers.svg").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_every_step_or_the_last_model(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = releases.report("quick")
+    assert found["cyclic"]["last"][0] > 2 * found["cyclic"]["every"][0] > GUESSING
+    assert found["full"]["last"][0] > 6 * GUESSING
+    pictures.drawn_releases(found, out / "releases.svg")
+    assert "at epsilon = 1" in capsys.readouterr().out
 
 
 def test_passes_over_blocks(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

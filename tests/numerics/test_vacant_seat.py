@@ -249,3 +249,10 @@ def test_epsilon_of_loaders_that_drop_the_last_batch(
     answer = dp.account(run).epsilon(delta=delta)
     assert answer.upper == pytest.approx(expected, rel=8e-3)
     assert 0.9 * answer.upper < answer.lower < answer.upper
+
+
+def test_a_tolerance_that_is_too_fine_reveals_nothing_more() -> None:
+    # thresholds are limited in number; what lies beyond the last one counts as revealed
+    epoch = VacantEpoch(2.0, 316, 100 / 31_601, 1 / 31_601)
+    pair = epoch.dominating(1e-7, adaptive=False)
+    assert max(pair.infinite_p, pair.infinite_q) < 1e-15

@@ -241,3 +241,13 @@ def test_brackets_with_a_vacancy_are_narrow(
     run = dp.DPSGD(dp.ShuffledBatches(**sizes, drop_last=True), noise_multiplier=noise)
     answer = dp.account(run).epsilon(delta=1e-6)
     assert answer.lower < answer.upper < (1.0 + width) * answer.lower
+
+
+def test_care_lowers_the_value_of_some_hundred_batches() -> None:
+    # the attack with others that never react is at -11.8251
+    usual, careful = (
+        WorstPolicy(2.0, 0.3164, "forward", 200, 0.4, is_careful=is_careful).log_value(-0.372)
+        + math.log(100 / 20_001)
+        for is_careful in (False, True)
+    )
+    assert -11.8251 < careful < usual - 0.1

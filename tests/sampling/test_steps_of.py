@@ -135,3 +135,52 @@ def test_what_is_refused() -> None:
         plan.overflow(0)
     deterministic = dp.DeterministicBatches(dataset_size=10, batch_size=4, epochs=2)
     assert deterministic.steps_of(9).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=ids)
+def test_steps_of_many_examples_are_those_of_each(plan: Any) -> None:
+    """In any order of the examples, some of them left out."""
+    some = np.random.default_rng(3).permutation(plan.dataset_size)[:29]
+    where, steps = plan.steps_of_many(some, KEY)
+    assert np.array_equal(where, np.sort(where))
+    for place, example in enumerate(some.tolist()):
+        assert np.array_equal(steps[where == place], plan.steps_of(example, KEY))
+
+
+@pytest.mark.parametrize("plan", [LARGE[1], LARGE[3]], ids=ids)
+def test_a_range_of_a_large_data_set_is_assigned_at_once(plan: Any) -> None:
+    """All steps that a table finds are those whose batches hold the example."""
+    few = np.arange(10**6, 10**6 + 20)
+    where, steps = plan.steps_of_many(few, KEY)
+    assert np.array_equal(where, np.repeat(np.arange(20), 2))
+    for place, step in zip(where.tolist(), steps.tolist(), strict=True):
+        assert few[place] in next(plan.batches(KEY, start=step))
+
+
+def test_a_table_of_all_steps_agrees_with_single_searches() -> None:
+    plan = dp.BallsAndBins(dataset_size=2**20 + 50, batch_size=10_000, epochs=2)
+    everybody = np.arange(plan.dataset_size)
+    where, steps = plan.steps_of_many(everybody, KEY)
+    for step, batch in enumerate(plan.batches(KEY)):
+        assert np.array_equal(where[steps == step], batch)
+    assert plan.steps_of(77, KEY).tolist() == steps[where == 77].tolist()
+
+
+def test_records_of_a_stream_are_assigned_at_once() -> None:
+    stream = dp.PoissonBatches(sample_rate=0.3, steps=12)
+    where, steps = stream.steps_of_many([5, 10**17], KEY)
+    assert steps[where == 1].tolist() == stream.steps_of(10**17, KEY).tolist()
+    assert steps[where == 0].tolist() == stream.steps_of(5, KEY).tolist()
+
+
+def test_wrong_examples_are_refused() -> None:
+    plan = dp.ShuffledBatches(dataset_size=10, batch_size=4, epochs=2)
+    for wrong in ([0.5], [], "01", [[0]], 3, [True]):
+        with pytest.raises(WrongType, match=r"^indices must be whole numbers"):
+            plan.steps_of_many(wrong, KEY)  # type: ignore[arg-type]
+    with pytest.raises(dp.InvalidArgument, match=r"^indices must be from 0 to below dataset_size"):
+        plan.steps_of_many([3, 10], KEY)
+    with pytest.raises(dp.InvalidArgument, match=r"^indices must be different from each other"):
+        plan.steps_of_many([3, 3], KEY)
+    with pytest.raises(dp.InvalidArgument, match=r"^rng must be the key"):
+        plan.steps_of_many([3])

@@ -349,6 +349,19 @@ WRONG_LINES = [
         "shuffle --users 200,000 --local-epsilon 1 --delta 1e-6",
         "sharpdp shuffle: --users must be a number; got '200,000'. Write 200000.",
     ),
+    (
+        "shuffle --users 200k --local-epsilon 1 --delta 1e-6",
+        "sharpdp shuffle: --users must be a number; got '200k'. Write 200000.",
+    ),
+    (
+        "shuffle --users 9 --local-epsilon 1 --randomizer laplac --delta 1e-6",
+        "sharpdp: --randomizer must be shared, individual, randomized-response or laplace; "
+        "got 'laplac'. Did you mean laplace?",
+    ),
+    (
+        "shuffle --users 9 --local-epsilon 1 --categories 3 --delta 1e-6",
+        "sharpdp: --categories must be left out unless the randomizer is randomized-response; got 3.",
+    ),
     ("--hlep", "sharpdp: there is no option --hlep. Did you mean --help?"),
     ("dpsdg --delta 1e-5", "sharpdp: there is no command 'dpsdg'. Did you mean dpsgd?"),
     (
@@ -376,8 +389,8 @@ WRONG_LINES = [
     ),
     (
         f"{SHUFFLE} --randomizer common --delta 1e-6",
-        "sharpdp: --randomizer must be 'shared', 'individual' or a randomizer; got 'common'. "
-        "Use 'individual' if each place in the mixed order has a randomizer of its own.",
+        "sharpdp: --randomizer must be shared, individual, randomized-response or laplace; "
+        "got 'common'.",
     ),
     (SHUFFLE, "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got neither."),
     (

@@ -34,7 +34,7 @@ NAMES = [
     "indices coupled",
     "advanced joint concavity",
     "one index released",
-    "swapped laws",
+    "swapped distributions",
     "subsampling",
 ]
 MIXTURES = {
@@ -92,10 +92,10 @@ def test_values_that_can_be_checked_by_hand() -> None:
     found = compare_mixture(MIXTURES["swapped"], fpr=0.125)
     assert found["index hidden, exact"].fnr(0.125) == pytest.approx(1 - 5 / 24, abs=1e-15)
     assert found["index released"].fnr(0.125) == 0.625
-    assert found["swapped laws"].fnr(0.125) == 0.75  # half of it perfect, half the coin
+    assert found["swapped distributions"].fnr(0.125) == 0.75  # half of it perfect, half the coin
     assert found["advanced joint concavity"].fnr(0.125) == pytest.approx(0.75, abs=1e-3)
     same = compare_mixture(MIXTURES["mostly the other"], fpr=0.125)
-    assert same["swapped laws"].fnr(0.125) == 0.75
+    assert same["swapped distributions"].fnr(0.125) == 0.75
 
 
 def test_it_agrees_with_account() -> None:
@@ -135,7 +135,7 @@ def test_the_table_is_rounded_to_the_safe_side() -> None:
     shown = Fraction(first.split()[3])
     exact = truth(mixture, Fraction(0.1))
     assert 0 <= exact - shown < F(1, 10**6)
-    assert "swapped laws: does not apply, it is about (P, Q) mixed with (Q, P)." in text
+    assert "swapped distributions: does not apply, it is about (P, Q) mixed with (Q, P)." in text
     delta = str(compare_mixture(mixture, epsilon=[0.1])).splitlines()[2]
     laws = [mixture.laws()]
     x = Fraction(np.exp(0.1))

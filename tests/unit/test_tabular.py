@@ -74,7 +74,9 @@ def test_rows_are_written_as_they_are(
 
 
 def test_pandas_takes_the_rows() -> None:
-    pandas = pytest.importorskip("pandas", reason="data frames are tested with pandas")
+    pandas = pytest.importorskip(
+        "pandas", reason="run by make test-frameworks; or pip install pandas"
+    )
     table = dp.compare_samplers(noise_multiplier=1.0, **SIZES, delta=1e-5)
     frame = table.to_dataframe()
     assert isinstance(frame, pandas.DataFrame)

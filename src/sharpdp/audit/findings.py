@@ -17,7 +17,7 @@ class Finding:
         p_value: If everything is as claimed, something as odd or odder is seen with at most this
             probability; 0 for what cannot happen at all.
         sentence: What was seen.
-        failed: Whether this alone, beside all other tests, contradicts the claim.
+        failed: Whether this test alone contradicts the claim, corrected for all other tests.
         certain: Whether the claim leaves no exception, so that there are no false alarms.
     """
 

@@ -141,8 +141,8 @@ def replay(
     draws must be the same in every call.
 
     Tested are: the change of every value between neighbors against the sensitivity; that noise is added
-    equally often and at equal scales; its scale and its law, if the step draws it itself; that no noise
-    comes twice; and that nothing else differs.
+    equally often and at equal scales; its scale and its distribution, if the step draws it itself; that
+    no noise comes twice; and that nothing else differs.
 
     `training_step` makes such a step of `sharpdp.learn.Training`, `opacus_step` of a loop with Opacus.
 
@@ -357,7 +357,7 @@ def _law(noise: list[tuple[int, Array]]) -> list[Finding]:
     words = (
         f"the noise of release {place} has {scale:.4g} times the deviation that was stated for it"
     )
-    return [Finding("law of the noise", min(len(tails) * tail, 1.0), words)]
+    return [Finding("distribution of the noise", min(len(tails) * tail, 1.0), words)]
 
 
 def _repeated(noise: list[tuple[int, Array]]) -> list[Finding]:

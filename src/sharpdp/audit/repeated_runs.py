@@ -62,9 +62,9 @@ def many_runs(
 
     Every run gives one score, larger if the record seems to be in the data. Thresholds are scores of
     fixed ranks: the largest, the fourth largest, the 16th, ... of the runs without the record, and the
-    smallest ones of the runs with it. Their error rates have a known law, so that no score is spent on
-    choosing among them; the ranks share the risk. The lower ends hold for the two data sets that were
-    run: whatever is private for all neighbors is so for these.
+    smallest ones of the runs with it. Their error rates have a known distribution, so no score is
+    spent on choosing among them; the ranks share the risk. The lower ends hold for the two data
+    sets that were run: whatever is private for all neighbors is so for these.
 
     Holds when: runs are independent and use the same two data sets; how a score is computed was settled
     before these runs.

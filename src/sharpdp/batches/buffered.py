@@ -36,7 +36,7 @@ class BufferedShuffle(DrawnBatches):
 
     - Every example is in exactly one batch of every epoch.
     - The example at position i is output at place i - buffer_size + 1 or later, mostly within a few
-      buffer sizes: whoever knows its position knows about when it is used.
+      buffer sizes: its position tells roughly when it is used.
     - Epochs are drawn independently. The last batch of an epoch may be smaller.
 
     Holds when: the stored order was fixed without looking at the records, random slots stay secret, and

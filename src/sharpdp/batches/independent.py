@@ -1,7 +1,7 @@
 """Schemes whose batches are independent of each other: Poisson batches, subsets of fixed size."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,11 +21,13 @@ from sharpdp._validate import (
 from sharpdp.batches.scheme import (
     WHOLE,
     DrawnBatches,
+    Finder,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
     check_key,
+    different_positions,
     iterate_batches,
     keyed_stream_for,
     pluralize,
@@ -44,6 +46,9 @@ __all__ = [
 
 RECORD = "It is a name of the record, which may also be a string."
 
+MOST_RECORDS = 10**18 + 1
+"""Records of a stream are numbered from 0 to 10^18."""
+
 FORMS = (
     "Give sample_rate= and steps= (and dataset_size= to draw batches), "
     "or dataset_size=, batch_size= and epochs= (or steps=)."
@@ -52,7 +57,7 @@ FORMS = (
 
 @dataclass(frozen=True, init=False)
 class PoissonBatches(DrawnBatches):
-    """Batches into which every example enters by a coin flip of its own.
+    """Batches into which every example enters independently.
 
     Give ``sample_rate`` and ``steps``, or ``dataset_size``, ``batch_size`` and ``epochs``. The
     latter mean sample_rate = batch_size / dataset_size and
@@ -200,9 +205,38 @@ class PoissonBatches(DrawnBatches):
             return super().steps_of(index, rng)  # type: ignore[arg-type]
         name = index if isinstance(index, str) else count(least=0, index=index, hint=RECORD)
         check_key(rng)
+        return self._coins(rng)(name)
+
+    @property
+    def finds_steps(self) -> bool:
+        """Whether there is no ``dataset_size``, so that records flip coins of their own."""
+        return self.dataset_size is None
+
+    def _coins(self, rng: Randomness) -> Callable[[int | str], Indices]:
+        """The steps of a record of a stream."""
         source = keyed_stream_for(rng, "Poisson records", self.steps, repr(self.sample_rate))
-        own = source.derive("record", name)
-        return own.subset(self.steps, binomial_draws(self.steps, Fraction(self.sample_rate))(own))
+        often = binomial_draws(self.steps, Fraction(self.sample_rate))
+
+        def steps_of(name: int | str) -> Indices:
+            own = source.derive("record", name)
+            return own.subset(self.steps, often(own))
+
+        return steps_of
+
+    def _positions(self, indices: object) -> Indices:
+        return different_positions(indices, self.dataset_size or MOST_RECORDS)
+
+    def _finder(self, rng: Randomness) -> Finder:
+        if self.dataset_size is not None:
+            return super()._finder(rng)
+        steps_of = self._coins(rng)
+
+        def found(examples: Indices) -> tuple[Indices, Indices]:
+            steps = [steps_of(example) for example in examples.tolist()]
+            sizes = [some.size for some in steps]
+            return np.repeat(np.arange(examples.size), sizes), np.concatenate(steps)
+
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,12 @@ from sharpdp._validate import count, flag, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
     DrawnBatches,
+    Finder,
     Indices,
     Randomness,
     Shard,
     batches_per_epoch,
-    check_key,
+    by_example,
     check_order,
     iterate_batches,
     keyed_stream_for,
@@ -105,21 +106,26 @@ class DeterministicBatches(DrawnBatches):
     ) -> Iterator[Indices]:
         """The batches of one run; see `BatchScheme.batches` for the arguments.
 
-        ``rng`` is there for the sake of other schemes: it is checked and not used, so that a run may
+        ``rng`` is there for compatibility with other schemes: it is checked and not used, so a run may
         start later or be shared without a key.
         """
         keyed_stream_for(rng, self.label)
         return iterate_batches(lambda step: _places(self, step), self.steps, start, shard)
 
-    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
-        """The steps whose batches hold one example; see `DrawnBatches.steps_of`. No key is needed.
+    @property
+    def finds_steps(self) -> bool:
+        """True: an example's place is its position."""
+        return True
 
-        >>> DeterministicBatches(dataset_size=5, batch_size=2, epochs=2).steps_of(3).tolist()
-        [1, 4]
-        """
+    _draws = False
+
+    def _finder(self, rng: Randomness) -> Finder:
         keyed_stream_for(rng, self.label)
-        first = self._position(index) // self.batch_size
-        return np.arange(first, self.steps, self.steps_per_epoch, dtype=np.int64)
+
+        def found(examples: Indices) -> tuple[Indices, Indices]:
+            return _in_every_epoch(self, examples // self.batch_size)
+
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,30 +267,38 @@ class ShuffledBatches(DrawnBatches):
 
         return iterate_batches(batch, self.steps, start, shard)
 
-    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
-        """The steps whose batches hold one example, by its place in every order.
+    @property
+    def finds_steps(self) -> bool:
+        """True: an example has its place in every order."""
+        return True
 
-        See `DrawnBatches.steps_of` for the arguments.
-
-        >>> plan = ShuffledBatches(dataset_size=10, batch_size=4, epochs=3)
-        >>> (plan.steps_of(7, rng=0) // plan.steps_per_epoch).tolist()  # once in every epoch
-        [0, 1, 2]
-        """
-        example = np.array([self._position(index)])
-        check_key(rng)
+    def _finder(self, rng: Randomness) -> Finder:
         source = keyed_stream_for(rng, self.label, orderable(self.dataset_size), self.batch_size)
-        steps, first = [], 0
-        for epoch in range(1 if self.order == "kept" else self.epochs):
-            places = random_places(source.derive("epoch", epoch), self.dataset_size)
-            place = int(places(example)[0])
-            step = first + place // self.batch_size
-            # some are left out of every epoch
-            if place // self.batch_size < self.steps_per_epoch and place in _places(self, step):
-                steps.append(step)
-            first += self.steps_per_epoch
-        if self.order == "kept" and steps:
-            return np.arange(steps[0], self.steps, self.steps_per_epoch, dtype=np.int64)
-        return np.array(steps, dtype=np.int64)
+        epochs = 1 if self.order == "kept" else self.epochs
+
+        def found(examples: Indices) -> tuple[Indices, Indices]:
+            where, steps = [], []
+            for epoch in range(epochs):
+                order = source.derive("epoch", epoch)
+                places = random_places(order, self.dataset_size)(examples)
+                taking_part = np.flatnonzero(places < self.examples_per_epoch)
+                where.append(taking_part)
+                first = epoch * self.steps_per_epoch
+                steps.append(first + places[taking_part] // self.batch_size)
+            if self.order == "kept":
+                inside, uses = where[0], _in_every_epoch(self, steps[0])
+                return inside[uses[0]], uses[1]
+            return by_example(np.concatenate(where), np.concatenate(steps))
+
+        return found
+
+
+def _in_every_epoch(
+    scheme: DeterministicBatches | ShuffledBatches, first: Indices
+) -> tuple[Indices, Indices]:
+    """The uses of examples that are in the same step of every epoch as of the first."""
+    later = np.arange(scheme.epochs, dtype=np.int64) * scheme.steps_per_epoch
+    return np.repeat(np.arange(first.size), scheme.epochs), np.add.outer(first, later).reshape(-1)
 
 
 def _places(scheme: DeterministicBatches | ShuffledBatches, step: int) -> Indices:

@@ -10,10 +10,10 @@ from sharpdp._validate import count, invalid
 from sharpdp.batches.scheme import (
     WHOLE,
     DrawnBatches,
+    Finder,
     Indices,
     Randomness,
     Shard,
-    check_key,
     check_order,
     iterate_batches,
     keyed_stream_for,
@@ -23,7 +23,7 @@ from sharpdp.batches.scheme import (
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.allocation import (
     MOST_CHOICES,
-    choice_of,
+    choices_of,
     chosen_often,
     chosen_once,
     held_choices,
@@ -166,25 +166,15 @@ class BallsAndBins(DrawnBatches):
         )
         return iterate_batches(batch, self.steps, start, shard)
 
-    def steps_of(self, index: int, rng: Randomness = None) -> Indices:
-        """The steps whose batches hold one example, one in every epoch.
+    @property
+    def finds_steps(self) -> bool:
+        """True: an example is followed to the batch that it chose."""
+        return True
 
-        See `DrawnBatches.steps_of` for the arguments.
-
-        >>> plan = BallsAndBins(dataset_size=10, batch_size=2, epochs=3, order="kept")
-        >>> (plan.steps_of(7, rng=0) % plan.bins).tolist()
-        [3, 3, 3]
-        """
-        example = self._position(index)
-        check_key(rng)
+    def _finder(self, rng: Randomness) -> Finder:
         source = keyed_stream_for(rng, "balls in bins", orderable(self.dataset_size), self.bins)
-        epochs = 1 if self.order == "kept" else self.epochs
-        chosen = [
-            choice_of(source.derive("epoch", epoch), self.dataset_size, self.bins, example)
-            for epoch in range(epochs)
-        ]
-        bins = np.array(chosen * (self.epochs // epochs), dtype=np.int64)
-        return bins + self.bins * np.arange(self.epochs, dtype=np.int64)
+        kept = self.order == "kept"
+        return _one_choice(source, self.dataset_size, self.bins, self.epochs, kept=kept)
 
 
 BallsInBins = BallsAndBins
@@ -318,6 +308,18 @@ class RandomAllocation(DrawnBatches):
         batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
         return iterate_batches(batch, self.steps, start, shard)
 
+    @property
+    def finds_steps(self) -> bool:
+        """Whether an example is in one batch of an epoch, to which it can be followed."""
+        return self.participations == 1
+
+    def _finder(self, rng: Randomness) -> Finder:
+        if not self.finds_steps:
+            return super()._finder(rng)
+        examples, steps = self._examples(), self.steps_per_epoch
+        source = keyed_stream_for(rng, self.label, orderable(examples), steps)
+        return _one_choice(source, examples, steps, self.epochs)
+
     def _way(self, dataset_size: int) -> Callable[[KeyedStream], Callable[[int], Indices]]:
         """The function that draws the choices of one epoch."""
         steps, choices = self.steps_per_epoch, self.participations
@@ -344,6 +346,22 @@ def _epochs(
     """The batch of a step of the run, from what is drawn for each epoch or, if kept, for the first."""
     epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
     return lambda step: epoch_of(0 if kept else step // steps)(step % steps)
+
+
+def _one_choice(
+    source: KeyedStream, examples: int, steps: int, epochs: int, *, kept: bool = False
+) -> Finder:
+    """The uses of examples that choose one step in every epoch, or once for all epochs."""
+    chosen_in = lru_cache(maxsize=None)(
+        lambda epoch: choices_of(source.derive("epoch", epoch), examples, steps)
+    )
+
+    def found(some: Indices) -> tuple[Indices, Indices]:
+        columns = [chosen_in(0 if kept else epoch)(some) + epoch * steps for epoch in range(epochs)]
+        where = np.repeat(np.arange(some.size), epochs)
+        return where, np.stack(columns, axis=1).reshape(-1)
+
+    return found
 
 
 def _of(dataset_size: int | None) -> str:

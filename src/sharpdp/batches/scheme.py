@@ -24,12 +24,16 @@ __all__ = [
     "BatchScheme",
     "DrawnBatches",
     "EpochScheme",
+    "Finder",
     "Indices",
     "Randomness",
     "Shard",
     "batches_per_epoch",
+    "by_example",
     "check_key",
     "check_order",
+    "checked_shard",
+    "different_positions",
     "pluralize",
     "iterate_batches",
     "validate_counts",
@@ -45,6 +49,9 @@ Randomness: TypeAlias = "bytes | int | np.random.Generator | None"
 
 Shard: TypeAlias = "tuple[int, int]"
 """A worker and how many there are: ``(0, 4)`` is the first of four."""
+
+Finder: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
+"""From positions to their uses: where each example is among the positions, and the step."""
 
 WHOLE: Shard = (0, 1)
 """The only worker."""
@@ -78,13 +85,13 @@ class BatchScheme(Protocol):
 
     @property
     def dataset_size(self) -> int | None:
-        """Number of examples; None where the scheme was not told."""
+        """Number of examples; None if the scheme does not know it."""
 
     @property
     def expected_batch_size(self) -> float | None:
         """The usual or expected size of a batch, by which `Training` divides sums.
 
-        None where the scheme was not told how many examples there are.
+        None if the scheme does not know how many examples there are.
         """
 
     @property
@@ -107,7 +114,7 @@ class BatchScheme(Protocol):
             rng: a secret key of at least 16 bytes, such as ``secrets.token_bytes(32)``. It settles all
                 batches: the same key gives the same ones, from any step on and on any machine. None
                 (default) takes a key from the operating system and forgets it. A whole number, at least
-                0, is a seed for tests: it can be guessed, and whoever knows it knows the batches. From a
+                0, is a seed for tests: it can be guessed, and the batches with it. From a
                 numpy generator a key is drawn.
             start: number of steps that are done already; 0 (default) to `steps`. Above 0, ``rng`` must
                 be a key or a seed.
@@ -161,14 +168,66 @@ class DrawnBatches(HintedKeywords):
                 the scheme has no ``dataset_size``.
             WrongType: ``index`` or ``rng`` has the wrong type.
         """
-        plan: Any = self
         example = self._position(index)
-        check_key(rng)
-        found = [np.zeros(0, dtype=np.int64)]
-        for step, batch in enumerate(plan.batches(rng)):
-            first, last = np.searchsorted(batch, (example, example + 1))
-            found.append(np.full(last - first, step, dtype=np.int64))
-        return np.concatenate(found)
+        if self._draws:
+            check_key(rng)
+        return self._finder(rng)(np.array([example]))[1]
+
+    def steps_of_many(self, indices: Indices, rng: Randomness = None) -> tuple[Indices, Indices]:
+        """The steps of many examples at once: the assignment that a job over all records needs.
+
+        Args:
+            indices: positions of different examples in the data set.
+            rng: the key or the seed that `batches` takes; it must be given unless nothing is drawn.
+
+        Returns:
+            Two arrays of one length: for each use of an example, where the example is in ``indices``, and
+            the step. They ascend by the first, then by the second.
+
+        Raises:
+            InvalidArgument: ``indices`` are not different positions in the data set, ``rng`` is no key or
+                seed, or the scheme has no ``dataset_size``.
+            WrongType: ``indices`` are not whole numbers, or ``rng`` has the wrong type.
+
+        >>> from sharpdp.batches import DeterministicBatches
+        >>> plan = DeterministicBatches(dataset_size=6, batch_size=2, epochs=2)
+        >>> where, steps = plan.steps_of_many([5, 0])
+        >>> where.tolist(), steps.tolist()
+        ([0, 0, 1, 1], [2, 5, 0, 3])
+        """
+        examples = self._positions(indices)
+        if self._draws:
+            check_key(rng)
+        return self._finder(rng)(examples)
+
+    @property
+    def finds_steps(self) -> bool:
+        """Whether the steps of an example are found without drawing the batches of all steps."""
+        return False
+
+    _draws = True
+
+    def _finder(self, rng: Randomness) -> Finder:
+        """A function of checked positions that gives what `steps_of_many` returns.
+
+        What it works out for one call serves the next.
+        """
+        plan: Any = self
+
+        def found(examples: Indices) -> tuple[Indices, Indices]:
+            order = np.argsort(examples)
+            ascending = examples[order]
+            where, steps = [], []
+            for step, batch in enumerate(plan.batches(rng)):
+                first, last = np.searchsorted(batch, (ascending[0], ascending[-1] + 1))
+                inside = batch[first:last]
+                places = np.searchsorted(ascending, inside)  # each in range: the last is not passed
+                hits = order[places[ascending[places] == inside]]
+                where.append(hits)
+                steps.append(np.full(hits.size, step, dtype=np.int64))
+            return by_example(np.concatenate(where), np.concatenate(steps))
+
+        return found
 
     @property
     def largest_batch_size(self) -> int | None:
@@ -271,20 +330,56 @@ class DrawnBatches(HintedKeywords):
             )
         return plan.dataset_size, plan.expected_batch_size / plan.dataset_size
 
-    def _position(self, index: int) -> int:
-        """The position of an example, checked."""
+    def _examples(self) -> int:
+        """How many examples there are, if the scheme was told."""
         dataset_size: int | None = getattr(self, "dataset_size", None)
         if dataset_size is None:
             raise InvalidArgument("dataset_size must be given to draw batches; got None.")
+        return dataset_size
+
+    def _position(self, index: int) -> int:
+        """The position of an example, checked."""
+        dataset_size = self._examples()
         example = count(least=0, index=index, hint="It is a position in the data set.")
         if example >= dataset_size:
             raise invalid("index", f"below dataset_size = {dataset_size}", example)
         return example
 
+    def _positions(self, indices: object) -> Indices:
+        """Positions of examples, checked."""
+        return different_positions(indices, self._examples())
+
 
 def _is_place(value: object, dataset_size: int | None) -> bool:
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return is_whole and value >= 0 and (dataset_size is None or value < dataset_size)  # type: ignore[operator]
+
+
+def different_positions(indices: object, dataset_size: int) -> Indices:
+    """Positions of at least one example, each below the size and there once.
+
+    >>> different_positions([2, 0], 3).tolist()
+    [2, 0]
+    """
+    positions = np.asarray(indices) if has_entries(indices) else np.zeros(0)
+    if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.size == 0:
+        raise WrongType(
+            "indices must be whole numbers, positions of one example or more; got "
+            f"{short_repr(indices)}."
+        )
+    least, most = int(positions.min()), int(positions.max())
+    if least < 0 or most >= dataset_size:
+        got = least if least < 0 else most
+        raise invalid("indices", f"from 0 to below dataset_size = {dataset_size}", got)
+    if positions.size > 1 and not np.all(np.diff(np.sort(positions)) > 0):
+        raise invalid("indices", "different from each other", indices)
+    return positions.astype(np.int64)
+
+
+def by_example(where: Indices, steps: Indices) -> tuple[Indices, Indices]:
+    """The two arrays of `DrawnBatches.steps_of_many`, put in order."""
+    order = np.lexsort((steps, where))
+    return where[order], steps[order]
 
 
 def check_key(rng: object) -> None:
@@ -306,7 +401,7 @@ def keyed_stream_for(
     >>> keyed_stream_for(7, "scheme").integer(20) == keyed_stream_for(7, "scheme").integer(20)
     True
     """
-    is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or _shared(shard) != WHOLE
+    is_part = count(least=0, start=start, hint=STEPS_DONE) > 0 or checked_shard(shard) != WHOLE
     if is_part and not isinstance(rng, bytes | int | np.integer):
         raise InvalidArgument(
             f"rng must be a key (bytes) or a seed to start later or to share a run; got "
@@ -351,14 +446,14 @@ def iterate_batches(
     >>> [part.tolist() for part in iterate_batches(lambda step: np.arange(5) + step, 3, 1, (1, 2))]
     [[2, 4], [3, 5]]
     """
-    worker, workers = _shared(shard)
+    worker, workers = checked_shard(shard)
     first = count(least=0, start=start, hint=STEPS_DONE)
     if first > steps:
         raise invalid("start", f"at most steps = {steps}", first, "The run has no more.")
     return (np.ascontiguousarray(drawn(step)[worker::workers]) for step in range(first, steps))
 
 
-def _shared(shard: object) -> Shard:
+def checked_shard(shard: object) -> Shard:
     """The worker and the number of workers, checked."""
     if not isinstance(shard, tuple) or len(shard) != len(WHOLE):
         raise WrongType(

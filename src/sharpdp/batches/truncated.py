@@ -29,7 +29,7 @@ class TruncatedPoissonBatches(DrawnBatches):
     Every example is drawn with probability sample_rate = batch_size / dataset_size. Give ``steps``, or
     ``epochs`` for steps = epochs * ceil(dataset_size / batch_size).
 
-    - Every example is drawn for every batch by a coin flip of its own; all are independent.
+    - Every example is drawn for every batch by an independent coin flip.
     - If more than physical_batch_size examples are drawn, a uniformly random choice of so many of
       them is kept; a batch is never larger.
     - A smaller batch is filled up by `padded` with places that count for nothing; an empty batch is

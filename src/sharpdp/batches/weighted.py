@@ -42,7 +42,7 @@ class WeightedPoissonBatches(DrawnBatches):
     - The batch size is random, and an empty batch is a step like any other.
 
     Holds when: the weights are public, or chosen without looking at the records; weights that are
-    computed from the records are a release of their own. Neighbors have the same weights, and with
+    computed from the records are a separate release. Neighbors have the same weights, and with
     add/remove the probabilities of all others stay as they are. Training adds its noise in every step,
     and clips a gradient after multiplying it by whatever makes up for the weights.
 

@@ -10,6 +10,7 @@ import sharpdp.bounds.given.privacy_loss
 import sharpdp.bounds.given.renyi
 import sharpdp.bounds.given.tradeoff
 import sharpdp.bounds.groups
+import sharpdp.bounds.last_iterate.theorems
 import sharpdp.bounds.mixture.theorems
 import sharpdp.bounds.noise
 import sharpdp.bounds.poisson

@@ -28,7 +28,7 @@ _REGISTERED: dict[str, "Formula"] = {}
 
 @dataclass(frozen=True)
 class Formula:
-    """One published formula: about what, on which side, how firmly, when, and where it is printed.
+    """One published formula: what it bounds, its side, rigor, conditions and source.
 
     ``composes`` says whether the publication covers several rounds; one that does not is silent
     about them. A theorem with a parameter ``adjacency`` is told the neighbors.

@@ -63,7 +63,7 @@ Entry = TypeVar("Entry", bound=Registered)
 
 @dataclass(frozen=True)
 class Bound:
-    """One theorem: what it bounds, on which side, how firmly, when, and where it is proved.
+    """One theorem: what it bounds, its side, rigor, adjacency, conditions and source.
 
     Args:
         name: That of its function; it ends in the side.

@@ -64,7 +64,7 @@ class Filter(ABC):
 
     @classmethod
     def for_target(cls: type[Kept], *, epsilon: float, delta: float) -> Kept:
-        """The filter that promises (epsilon, delta)-DP.
+        """The filter that guarantees (epsilon, delta)-DP.
 
         Args:
             epsilon: Target, above 0.
@@ -147,7 +147,7 @@ class RenyiFilter(Filter):
 
     @classmethod
     def for_target(cls, *, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
-        """The filter that promises (epsilon, delta)-DP, at the best order for Gaussian noise or another.
+        """The Renyi filter that guarantees (epsilon, delta)-DP, at a given order or the best one.
 
         Args:
             epsilon: Target, above 0.

@@ -38,8 +38,8 @@ class Budget:
     One target: (epsilon, delta), or rho of zCDP, or mu of Gaussian DP, or a Renyi divergence of one
     order. If mechanisms are chosen after seeing earlier results (``choice="adaptive"``, the default), a
     filter adds up what may be added up then, and refuses what would exceed its limit; the whole
-    interaction has what `promise` says. If they are fixed in advance, they are composed exactly against
-    (epsilon, delta).
+    interaction has the guarantee of `promise`. If they are fixed in advance, they are composed
+    exactly against (epsilon, delta).
 
     There is no filter for a trade-off function: continuing as long as the composed trade-off function is
     above a target is unsound (arXiv 2602.06756), so ``tradeoff=`` is refused.

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from sharpdp.cli.parser import HelpRequested, Parser, UsageError, Varied, cut, flag, number, quoted
-from sharpdp.cli.runs import SCHEMES
+from sharpdp.cli.runs import RANDOMIZERS, SCHEMES
 from sharpdp.cli.views import Reply
 from sharpdp.nearest_word import hint
 
@@ -472,13 +472,13 @@ def _reports(parser: Parser) -> None:
         ("--rounds", "INT", "number of rounds (1)"),
         ("--population", "INT", "population from which each round's users are sampled"),
     )
-    run.add_argument(
-        "--randomizer",
-        action=Varied,
-        metavar="WORD",
-        help="shared (default), individual, local-gaussian:NOISE (values of [0, 1]), gaussian:NOISE "
-        "(vectors) or approximate-dp:EPSILON:DELTA",
+    first, *others, last = RANDOMIZERS
+    randomizers = (
+        f"{first} (default), {', '.join(others)}, {last}, local-gaussian:NOISE (values of [0, 1]), "
+        "gaussian:NOISE (vectors) or approximate-dp:EPSILON:DELTA"
     )
+    run.add_argument("--randomizer", action=Varied, metavar="WORD", help=randomizers)
+    _varied(run, ("--categories", "INT", "randomized-response: possible answers (2)"))
 
 
 def _question(parser: Parser) -> None:
@@ -531,6 +531,8 @@ examples:
   sharpdp shuffle --users 10000 --local-epsilon 1 --rounds 100 --delta 1e-6
   sharpdp shuffle --users 10000 --local-epsilon 1 2 4 --rounds 1 10 --delta 1e-6
   sharpdp shuffle --users 1000 --local-epsilon 3 --population 1000000 --rounds 10000 --delta 1e-8
+  sharpdp shuffle --users 10000 --local-epsilon 4 --randomizer randomized-response --categories 8 \\
+      --delta 1e-6
   sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
   sharpdp shuffle --users 10000 --randomizer local-gaussian:2 --delta 1e-6
   sharpdp shuffle --plan reports.toml --rounds 10
@@ -554,6 +556,7 @@ A mechanism is its name, its parameters, and how often it is run, NAME KEY=VALUE
   dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
                        [batches=poisson] and what the scheme takes
   shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
+                       [categories=2], for randomizer=randomized-response
 
 A plan says what is run in the words of the API, and where epsilon is asked for:
   delta = [1e-5, 1e-6]

@@ -15,7 +15,7 @@ from sharpdp.cli.ask import entry
 from sharpdp.cli.choose import UNKNOWNS, VARIED
 from sharpdp.cli.commands import completion_parser
 from sharpdp.cli.parser import UsageError, quoted
-from sharpdp.cli.runs import SCHEMES, run_of
+from sharpdp.cli.runs import RANDOMIZERS, SCHEMES, run_of
 from sharpdp.cli.views import Reply
 from sharpdp.errors import InvalidArgument, MissingExtra
 from sharpdp.nearest_word import hint
@@ -333,7 +333,7 @@ def _with_values(files: Any) -> argparse.ArgumentParser:
         "format": ("text", "markdown", "html", "json", "model-card", "registry"),
         "names": [bound.name for bound in all_bounds()],
         "over": VARIED,
-        "randomizer": ("shared", "individual"),
+        "randomizer": tuple(RANDOMIZERS),
         "shell": SHELLS,
         "unknown": [word.replace("_", "-") for word in UNKNOWNS],
     }

@@ -165,4 +165,6 @@ def number(text: str) -> int | float:
         ask = " Name the plan before the options, or by --plan."
     elif re.fullmatch(r"\d{1,3}(,\d{3})+", text):
         ask = f" Write {text.replace(',', '')}."
+    elif short := re.fullmatch(r"(\d{1,6})([kKM])", text):
+        ask = f" Write {int(short[1]) * (1000 if short[2] in 'kK' else 1_000_000)}."
     raise argparse.ArgumentTypeError(f"must be a number; got {quoted(text)}.{ask}")

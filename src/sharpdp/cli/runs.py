@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
+    "RANDOMIZERS",
     "REPORTS",
     "SCHEMES",
     "TRAINING",
@@ -62,10 +63,21 @@ BATCHES = (
 TRAINING = ("noise_multiplier", "batches", *BATCHES)
 """Words that describe a training run."""
 
-REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer")
+REPORTS = ("users", "local_epsilon", "rounds", "population", "randomizer", "categories")
 """Words that describe shuffled reports."""
 
 RANDOMIZERS = {
+    "shared": "shared",
+    "individual": "individual",
+    "randomized-response": "RandomizedResponse",
+    "laplace": "LocalLaplace",
+}
+"""What is known about the randomizer of shuffled reports, and what a plan calls it."""
+
+RANDOMIZER_WORDS = {"local_epsilon", "randomizer", "categories"}
+"""Words that a randomizer is made of."""
+
+UNBOUNDED = {
     "local-gaussian": ("LocalGaussian", ("noise_multiplier",)),
     "gaussian": ("Gaussian", ("noise_multiplier",)),
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta")),
@@ -293,6 +305,7 @@ class PlanFile:
         if not given or not isinstance(run, Mapping):
             return run
         scheme = run.get("batches")
+        given = self._with_randomizer(run, given)
         own = {word: value for word, value in given.items() if word in _fields(run)}
         drawn = {word: value for word, value in given.items() if word in ("batches", *BATCHES)}
         for word in given:
@@ -301,6 +314,23 @@ class PlanFile:
         if not drawn or not isinstance(scheme, Mapping):
             return {**run, **own}
         return {**run, **own, "batches": self._scheme(scheme, drawn)}
+
+    def _with_randomizer(
+        self, run: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """These values, with the randomizer that they name, or that of the plan as they change it."""
+        if self.kind != "ShuffledReports" or not given.keys() & RANDOMIZER_WORDS:
+            return given
+        planned = run.get("randomizer", "shared")
+        own = dict(planned) if isinstance(planned, Mapping) else {"kind": planned}
+        kind = own.pop("kind", None)
+        if "randomizer" not in given:
+            names = [name for name, known in RANDOMIZERS.items() if known == kind]
+            if not names:  # one that no option describes
+                return given
+            given = {**own, "randomizer": names[0], **given}
+        budget = run.get("local_epsilon", own.get("local_epsilon"))
+        return _with_randomizer({"local_epsilon": budget, **given})
 
     def _scheme(self, batches: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         """The batches of the plan with other values, or another scheme with the values it takes."""
@@ -377,7 +407,8 @@ def mechanism(text: str) -> Mechanism:
     values = _values(name, words[1:])
     kind = FORMS[name][0]
     try:
-        run = training(values) if kind == "DPSGD" else getattr(mechanisms, kind)(**values)
+        described = {"DPSGD": training, "ShuffledReports": reports}.get(kind)
+        run = described(values) if described else getattr(mechanisms, kind)(**values)
         return run if count is None else run * count
     except InvalidArgument as fault:
         raise UsageError(f"in {quoted(text)}: {fault}") from None
@@ -413,12 +444,43 @@ def reports(values: Mapping[str, Any]) -> Mechanism:
     from sharpdp.mechanisms import ShuffledReports
 
     given = {word: values[word] for word in REPORTS if values.get(word) is not None}
-    if ":" in str(given.get("randomizer", "")):
-        given["randomizer"] = _randomizer(given["randomizer"])
-    missing = [word for word in REPORTS[:2] if word not in given]
-    if missing and (missing[0] == "users" or isinstance(given.get("randomizer", ""), str)):
+    unbounded = ":" in str(given.get("randomizer", ""))
+    missing = [word for word in REPORTS[: 1 if unbounded else 2] if word not in given]
+    if missing:
         raise InvalidArgument(f"{missing[0]} must be given; got none.")
-    return ShuffledReports(**given)
+    return ShuffledReports(**_with_randomizer(given))
+
+
+def _with_randomizer(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Words that describe shuffled reports, with a randomizer in place of its name.
+
+    >>> _with_randomizer({"local_epsilon": 1, "randomizer": "laplace"})["randomizer"]
+    LocalLaplace(local_epsilon=1.0)
+    """
+    from sharpdp import mechanisms
+
+    values = dict(given)
+    categories = values.pop("categories", None)
+    word = values.get("randomizer", "shared")
+    name = str(word).lower().replace("_", "-")
+    if ":" in name:
+        return {**given, "randomizer": _randomizer(name)}
+    if name not in RANDOMIZERS:
+        *others, last = RANDOMIZERS
+        raise InvalidArgument(
+            f"randomizer must be {', '.join(others)} or {last}; got {quoted(str(word))}."
+            f"{hint(name, RANDOMIZERS)}"
+        )
+    if categories is not None and name != "randomized-response":
+        raise InvalidArgument(
+            "categories must be left out unless the randomizer is randomized-response; "
+            f"got {categories}."
+        )
+    if name not in ("shared", "individual"):
+        known = {} if categories is None else {"categories": categories}
+        made = getattr(mechanisms, RANDOMIZERS[name])
+        values["randomizer"] = made(local_epsilon=values["local_epsilon"], **known)
+    return values
 
 
 def _randomizer(text: str) -> Mechanism:
@@ -428,15 +490,12 @@ def _randomizer(text: str) -> Mechanism:
     'Gaussian noise on [0, 1] (noise multiplier 2)'
     """
     name, *numbers = text.split(":")
-    if name not in RANDOMIZERS or len(numbers) != len(RANDOMIZERS[name][1]):
-        forms = [":".join((word, *keys)).upper() for word, (_, keys) in RANDOMIZERS.items()]
-        shown = ", ".join(
-            form.replace(form.split(":")[0], form.split(":")[0].lower()) for form in forms
-        )
+    if name not in UNBOUNDED or len(numbers) != len(UNBOUNDED[name][1]):
+        forms = [":".join((word, *map(str.upper, keys))) for word, (_, keys) in UNBOUNDED.items()]
         raise UsageError(
-            f"randomizer must be shared, individual or one of {shown}; got {quoted(text)}."
+            f"randomizer must be {', '.join((*RANDOMIZERS, *forms))}; got {quoted(text)}."
         )
-    kind, keys = RANDOMIZERS[name]
+    kind, keys = UNBOUNDED[name]
     from sharpdp import mechanisms
 
     values = {

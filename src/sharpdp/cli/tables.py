@@ -96,7 +96,7 @@ def attacks(
         ),
         groups=(Group("", tuple(lines)),),
         notes=_grounds(guarantee, details=details),
-        axis=Axis("bars", "█ some attack finds so many   ░ no attack finds more"),
+        axis=Axis("bars", "█ some attack finds these   ░ no attack finds more"),
     )
 
 
@@ -198,6 +198,7 @@ def schemes(comparison: SamplerComparison, *, details: bool) -> View:
         notes = [
             (row.name, row.scheme.describe()) for row in comparison.rows if row.scheme is not None
         ]
+    notes = [*(("note", note) for note in comparison.notes), *notes]
     return View(
         title=f"epsilon at delta={comparison.delta:g}",
         subject=f"{comparison.describe()}, {comparison.rows[0].adjacency}",

@@ -36,6 +36,7 @@ from sharpdp.composition.false_negatives import (
     true_positive_rates,
     true_positives,
 )
+from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
 from sharpdp.composition.one_big_jump import JumpExpansion
@@ -69,7 +70,12 @@ from sharpdp.pairs.pair import (
     log_deltas_of,
 )
 
-ENGINES: tuple[type[Engine], ...] = (SampledGaussianEvaluation, JumpExpansion, ContourEvaluation)
+ENGINES: tuple[type[Engine], ...] = (
+    SampledGaussianEvaluation,
+    JumpExpansion,
+    FewRuns,
+    ContourEvaluation,
+)
 """Engines in the order in which they are asked; the last one serves all steps."""
 
 _COARSE_DELTA = 0.02

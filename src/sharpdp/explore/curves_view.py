@@ -81,6 +81,7 @@ def bounds(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "bounds": [
             {
                 "name": row.name,
+                "title": row.title,
                 "side": str(row.side),
                 "kind": row.kind,
                 "rigor": str(row.rigor),

@@ -83,16 +83,16 @@ def _torch_loader(calls: Calls) -> LoaderLine:
             "loader has a batch_sampler, and the line does not say what it draws. In Python, "
             "sharpdp.integrations.torch.scheme_of(loader, epochs=...) looks at the object."
         )
-    if "sampler" in values:
-        return _torch_sampler(values["sampler"], size)
-    shuffle = _known("shuffle", values, default=False)
     drop_last = _known("drop_last", values, default=False)
+    dropped = {"drop_last": True} if drop_last else {}
+    if "sampler" in values:
+        return _torch_sampler(values["sampler"], size, dropped)
+    shuffle = _known("shuffle", values, default=False)
     if not shuffle:
         return LoaderLine(
             {"batches": "deterministic", **size},
             "Without shuffle=True the loader keeps the stored order, which hides nothing.",
         )
-    dropped = {"drop_last": True} if drop_last else {}
     rest = " and drops the incomplete last batch" if drop_last else ""
     return LoaderLine(
         {"batches": "shuffled", **dropped, **size},
@@ -100,21 +100,23 @@ def _torch_loader(calls: Calls) -> LoaderLine:
     )
 
 
-def _torch_sampler(sampler: ast.expr, size: dict[str, Any]) -> LoaderLine:
+def _torch_sampler(sampler: ast.expr, size: dict[str, Any], dropped: dict[str, Any]) -> LoaderLine:
     """A sampler that is made in the line."""
     name = _name(sampler.func) if isinstance(sampler, ast.Call) else ""
     if isinstance(sampler, ast.Call) and name == "RandomSampler":
         values = _arguments(sampler, ("data_source", "replacement", "num_samples"))
         if _known("replacement", values, default=False):
-            return LoaderLine(
-                {"batches": "fixed-replaced", **size},
-                "RandomSampler(replacement=True) draws every example of a batch by itself.",
+            raise InvalidArgument(
+                "loader has RandomSampler(replacement=True), whose last batch of an epoch may be smaller "
+                "than the others, which is not covered. Use replacement=False."
             )
         if "num_samples" in values:
             raise InvalidArgument(
                 "loader has RandomSampler(num_samples=...), which is not covered."
             )
-        return LoaderLine({"batches": "shuffled", **size}, "RandomSampler shuffles every epoch.")
+        return LoaderLine(
+            {"batches": "shuffled", **dropped, **size}, "RandomSampler shuffles every epoch."
+        )
     if name == "SequentialSampler":
         return LoaderLine({"batches": "deterministic", **size}, "The stored order hides nothing.")
     raise InvalidArgument(
@@ -176,9 +178,15 @@ def _name(function: ast.expr) -> str:
 
 
 def _arguments(call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr]:
-    """The arguments by name; those without one by their place."""
+    """The arguments by name; those without one by their place. None may be packed into * or **."""
+    if any(isinstance(value, ast.Starred) for value in call.args) or any(
+        word.arg is None for word in call.keywords
+    ):
+        raise InvalidArgument(
+            f"loader must have the arguments of {_name(call.func)} written out; the line has * or **."
+        )
     given = dict(zip(names, call.args, strict=False))
-    return {**given, **{word.arg: word.value for word in call.keywords if word.arg is not None}}
+    return {**given, **{str(word.arg): word.value for word in call.keywords}}
 
 
 def _value(node: ast.expr | None, default: object) -> object:

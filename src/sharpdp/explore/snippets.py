@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from sharpdp.cli.runs import MAKERS, REPORTS, SCHEMES, scheme_of
+from sharpdp.cli.runs import MAKERS, RANDOMIZERS, REPORTS, SCHEMES, scheme_of
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Mechanism, ShuffledReports
 from sharpdp.plans import Plan
@@ -104,20 +104,31 @@ def as_command(plan: Plan) -> str:
 
 def _options(run: Mechanism) -> list[str] | None:
     """The command and options that describe a run; None if they cannot."""
-    if isinstance(run, ShuffledReports) and isinstance(run.randomizer, str):
-        values = {word: getattr(run, word) for word in REPORTS}
-        defaults = {"rounds": 1, "population": None, "randomizer": "shared"}
-        given = {
-            word: value
-            for word, value in values.items()
-            if word not in defaults or value != defaults[word]
-        }
-        return ["shuffle", *_flags(given)]
+    if isinstance(run, ShuffledReports):
+        words = _report_words(run)
+        return None if words is None else ["shuffle", *_flags(words)]
     if isinstance(run, DPSGD):
         scheme = scheme_words(run)
         if scheme is not None:
             return ["dpsgd", *_flags({"noise_multiplier": run.noise_multiplier, **scheme})]
     return None
+
+
+def _report_words(run: ShuffledReports) -> dict[str, Any] | None:
+    """The words of the command line that describe shuffled reports; None if there are none."""
+    randomizer = run.randomizer
+    kind = randomizer if isinstance(randomizer, str) else type(randomizer).__name__
+    names = [name for name, known in RANDOMIZERS.items() if known == kind]
+    if not names:
+        return None
+    values = {word: getattr(run, word, None) for word in REPORTS}
+    values |= {"randomizer": names[0], "categories": getattr(randomizer, "categories", None)}
+    defaults = {"rounds": 1, "randomizer": "shared"}
+    return {
+        word: value
+        for word, value in values.items()
+        if value is not None and value != defaults.get(word)
+    }
 
 
 def scheme_words(run: DPSGD) -> dict[str, Any] | None:

@@ -102,9 +102,8 @@ class Pool:
         self._idle: list[Worker] = []  # the one used last is taken first: it has most at hand
         self._all: set[Worker] = set()
         self._line: list[tuple[float, object]] = []
-        self._seconds: dict[
-            str, float
-        ] = {}  # by name of a question, about as long as the last ones took
+        # by name of a question, about as long as the last ones took
+        self._seconds: dict[str, float] = {}
         self._changed = threading.Condition()
         self._closed = False
         for _ in range((os.cpu_count() or 1) + 1 if size is None else size):

@@ -136,7 +136,7 @@ def curve_of(pld: Any) -> TradeoffCurve:
 
     Holds when: the PLD stands for both directions (as all of dp-accounting's do), and its masses are
     right as they are. Those of a composed PLD come from a Fourier transform with errors of about 1e-16,
-    which nobody has bounded: do not rely on deltas below 1e-10 there.
+    for which there is no bound: do not rely on deltas below 1e-10 there.
 
     It is read at up to 500 epsilons, rounded up; between them a little is lost on the safe side. The mass
     at infinite loss is kept, and a negative mass, which only rounding leaves behind, counts as none.

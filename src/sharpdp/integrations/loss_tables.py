@@ -60,8 +60,8 @@ def pessimistic_table(
     other = math.fsum((weights * np.exp(-values)).tolist())
     if other > 1.0 + _LARGEST_REPAIR:
         raise InvalidArgument(
-            f"{name} must be the losses of a pair of laws: mass * e^-loss must sum to at most 1; got "
-            f"{other:.9g}."
+            f"{name} must be the losses of a pair of distributions: mass * e^-loss must sum to at most "
+            f"1; got {other:.9g}."
         )
     if other > 1.0:
         values = np.minimum(values + math.log(other) + 1e-15, LARGEST_LOSS)

@@ -14,18 +14,28 @@ the batches that it hands out. Needs `pip install opacus`.
 
 from __future__ import annotations
 
-import math
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sharpdp.extras import optional_packages
 
 with optional_packages("opacus", "opacus", "torch"):
+    import torch
     from opacus import PrivacyEngine
     from opacus.accountants import IAccountant
     from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
-    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
+    from opacus.optimizers import (
+        DistributedDPOptimizer,
+        DistributedDPOptimizerFastGradientClipping,
+        DPOptimizer,
+        DPOptimizerFastGradientClipping,
+        DPPerLayerOptimizer,
+        SimpleDistributedPerLayerOptimizer,
+    )
+    from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
     from torch import nn
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
@@ -45,13 +55,16 @@ from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
     CountedBatches,
+    batches_per_pass,
     counted_loader,
     loader,
     scheme_of,
     shard_of_rank,
 )
+from sharpdp.learn.ranks import Ranks
 from sharpdp.mechanisms import DPSGD
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
+from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["SchemeAccountant", "make_private"]
 
@@ -60,8 +73,18 @@ ROUNDING = 1e-9
 """Relative difference of two sample rates, or of two numbers of batches, that rounding explains."""
 
 
-COVERED = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
+ALONE = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
 """Optimizers of Opacus whose step is one noisy sum of clipped gradients, and nothing else."""
+
+TOGETHER = (
+    DistributedDPOptimizer,
+    SimpleDistributedPerLayerOptimizer,
+    DistributedDPOptimizerFastGradientClipping,
+)
+"""The same for several processes: sums are added up over them, and noise is added by the first."""
+
+MODES = ("hooks", "functorch", "ew", "ghost")
+"""How Opacus computes or avoids per-example gradients, as far as steps can be checked."""
 
 SET_BY_PLAN = {
     "data_loader": "data",
@@ -105,7 +128,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Raises:
         InvalidArgument: The loader does not follow the plan.
         WrongType: plan is neither a `DPSGD` nor a batch scheme.
-        Unsupported: Nobody can tell which batches the loader draws.
+        Unsupported: It cannot be determined which batches the loader draws.
     """
 
     history: list[tuple[float, float, int]]
@@ -144,7 +167,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             The loader to iterate over, which is the attribute `loader` as well.
 
         Raises:
-            Unsupported: nobody can tell which batches the loader draws.
+            Unsupported: it cannot be determined which batches the loader draws.
             InvalidArgument: they are not those of the plan.
         """
         epochs = self.scheme.epochs if isinstance(self.scheme, EpochScheme) else 1
@@ -156,8 +179,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"loader must follow the plan, {self.scheme.describe()}; got {loaded.describe()}. "
                 f"Plan for what runs: {loaded!r}; or let make_private draw the batches of the plan."
             )
-        if shard_of_rank() != WHOLE or getattr(loader.batch_sampler, "shard", WHOLE) != WHOLE:
-            raise Unsupported("loader must be that of a run in one process; got one of several.")
+        if getattr(loader.batch_sampler, "shard", WHOLE) != shard_of_rank():
+            raise Unsupported(
+                "loader must be over BatchSampler(scheme, key, shard=shard_of_rank()) on several "
+                "processes; got one that does not share out the batches of the plan among them."
+            )
         before = self._begun()
         self.loader, self._counter = counted_loader(loader, loaded)
         self._ran = loaded
@@ -197,14 +223,16 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 "plan must be a DPSGD to be counted in a budget; got a batch scheme, which has no noise."
             )
         plan = DPSGD(self.scheme, noise_multiplier=self.noise_multiplier)
-        self._counted = counted_rounds(
-            budget,
-            plan.stopped_after,
-            self.scheme.steps,
-            note="training run with Opacus",
-            key=key,
-            group_size=group_size,
-            done=self._begun(),
+        self._counted = Ranks.of_process().from_first(
+            lambda: counted_rounds(
+                budget,
+                plan.stopped_after,
+                self.scheme.steps,
+                note="training run with Opacus",
+                key=key,
+                group_size=group_size,
+                done=self._begun(),
+            )
         )
         self._stop()
         return self._counted
@@ -231,9 +259,10 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._check_rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
-            if type(optimizer) not in COVERED:
+            covered = ALONE if shard_of_rank()[1] == 1 else TOGETHER
+            if type(optimizer) not in covered:
                 raise Unsupported(
-                    f"optimizer must be one of {', '.join(covered.__name__ for covered in COVERED)}; got "
+                    f"optimizer must be one of {', '.join(kind.__name__ for kind in covered)}; got "
                     f"{type(optimizer).__name__}, whose steps are not those of the plan."
                 )
             together = optimizer.accumulated_iterations
@@ -416,7 +445,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         """Refuse a sample rate that is not one over the batches of an epoch of the plan."""
         hint = "It is one over the length of the loader."
         rate = probability(sample_rate=sample_rate, hint=hint)
-        batches = _batches_per_pass(self.scheme)
+        batches = batches_per_pass(self.scheme)
         if not any(abs(rate * allowed - 1.0) <= ROUNDING for allowed in batches):
             words = " or ".join(str(allowed) for allowed in batches)
             hint = f"{hint} One pass must be one epoch: use make_private of sharpdp, "
@@ -462,12 +491,22 @@ def make_private(
     budget_key: str | None = None,
     group_size: int | None = None,
     **options: Any,
-) -> tuple[Any, Any, Any, PrivacyEngine]:
+) -> tuple[Any, ...]:
     """Opacus' module, optimizer, loader and engine for one DP-SGD plan, which is also what is accounted.
 
     The batches are drawn by ``plan.batches``, the noise is ``plan.noise_multiplier``, and the engine's
     accountant is a `SchemeAccountant` that watches the loader. Gradients are divided by the batch size
     that the plan expects. One pass over the loader is one epoch; the pass after the last is an error.
+    Unless a ``noise_generator`` is given, noise comes from one that the operating system has seeded, and
+    not from torch's own, which frameworks seed with public numbers.
+
+    With ``grad_sample_mode="ghost"`` the fourth part of what is returned is the loss, which takes the
+    place of ``criterion``: it must return one number for each example, and its ``backward`` alone clips.
+    A step along other gradients is refused.
+
+    On several processes the module must be Opacus' `DifferentiallyPrivateDistributedDataParallel`, and
+    every rank must make the same call with the whole data set. Each of them loads its part of every
+    batch, and the first adds the noise.
 
     Args:
         module: the model.
@@ -483,16 +522,20 @@ def make_private(
         budget_key: the name of this run in a ledger, so that a resumed run is not counted twice.
         group_size: how many records one protected unit, such as a user, has in the data; None for that of
             the budget.
-        **options: further options of Opacus' `PrivacyEngine.make_private`, such as ``noise_generator``.
+        **options: further options of Opacus' `PrivacyEngine.make_private`, such as ``criterion`` and
+            ``grad_sample_mode``.
 
     Returns:
         The module, the optimizer and the loader to train with, and the engine, which has
-        ``get_epsilon(delta)`` and ``accountant.guarantee``.
+        ``get_epsilon(delta)`` and ``accountant.guarantee``. With ghost clipping, the loss comes before
+        the loader, as in Opacus.
 
     Raises:
-        InvalidArgument: An option contradicts the plan, or the data are not of the plan's size.
+        InvalidArgument: An option contradicts the plan, the data are not of the plan's size, or ranks
+            were given different things.
         WrongType: plan is no `DPSGD`.
-        Unsupported: The run is distributed, or uses ghost clipping.
+        Unsupported: The model is spread over devices, has parameters of low precision, or uses a mode
+            whose steps cannot be checked.
         BudgetExceeded: The budget does not allow a single step.
     """
     given: object = plan
@@ -503,28 +546,28 @@ def make_private(
         raise InvalidArgument(
             f"{name} must be left out; got {short_repr(options[name])}. {SET_BY_PLAN[name]} says it."
         )
-    if "ghost" in str(options.get("grad_sample_mode")):
+    mode = options.get("grad_sample_mode", "hooks")
+    if mode not in MODES:
         raise Unsupported(
-            "grad_sample_mode must be 'hooks', 'functorch' or 'ew' here. For ghost clipping use Opacus' "
-            "own make_private and SchemeAccountant.watch."
+            f"grad_sample_mode must be one of {', '.join(map(repr, MODES))} here; got "
+            f"{short_repr(mode)}, whose steps cannot be checked."
         )
-    several_devices = (
-        DifferentiallyPrivateDistributedDataParallel,
-        FSDPModule,
-        FullyShardedDataParallel,
-        nn.DataParallel,
-        nn.parallel.DistributedDataParallel,
-    )
-    if shard_of_rank() != WHOLE or isinstance(module, several_devices):
-        raise Unsupported(
-            "module must be trained by one process on one device; got a distributed one."
-        )
+    ranks = Ranks.of_process()
+    _check_module(module, ranks)
     scheme: Any = plan.batches
-    sampler = BatchSampler(scheme, key, steps_per_pass=_batches_per_pass(scheme)[-1])
+    secret = ranks.from_first(partial(secrets.token_bytes, KEY_BYTES)) if key is None else key
+    sampler = BatchSampler(
+        scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
+    )
+    ranks.check_same(
+        key=sampler.state_dict()["fingerprint"], plan=repr(plan), max_grad_norm=repr(max_grad_norm)
+    )
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(loader(data, sampler, collate=collate, **(loader_options or {})))
+    if options.get("noise_generator") is None:
+        options["noise_generator"] = _seeded_by_the_system(module)
     engine = PrivacyEngine()
-    private, stepper, batches = engine.make_private(
+    private, stepper, *criterion, batches = engine.make_private(
         module=module,
         optimizer=optimizer,
         data_loader=batches,
@@ -533,25 +576,132 @@ def make_private(
         poisson_sampling=False,
         **options,
     )
-    stepper.expected_batch_size = scheme.expected_batch_size
+    # Opacus takes the mean over ranks of what each of them divides by this
+    stepper.expected_batch_size = scheme.expected_batch_size / ranks.size
     engine.accountant = accountant
-    rate = 1.0 / _batches_per_pass(scheme)[-1]
+    rate = 1.0 / batches_per_pass(scheme)[-1]
     stepper.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
     if budget is not None:
         accountant.count_in(budget, key=budget_key, group_size=group_size)
-    return private, stepper, batches, engine
+    checked = [_CheckedLoss(loss, stepper) for loss in criterion]
+    return private, stepper, *checked, batches, engine
+
+
+class _CheckedLoss:
+    """Opacus' loss for ghost clipping, and an optimizer that steps along what it clipped only.
+
+    In this mode Opacus adds noise to whatever gradients it finds. They are clipped only if the last
+    thing that touched them was one `backward` of this loss, with a norm for each example of this batch.
+    """
+
+    def __init__(self, loss: Any, optimizer: Any) -> None:
+        self.loss, self.optimizer = loss, optimizer
+        self._clipped: list[tuple[Any, int]] | None = None
+        self._pre_step, optimizer.pre_step = optimizer.pre_step, self._checked_step
+
+    def __call__(self, *arguments: Any, **options: Any) -> _GhostLoss:
+        """The losses of single examples, whose `backward` clips."""
+        return _GhostLoss(self, self.loss(*arguments, **options))
+
+    def clip(self, losses: DPTensorFastGradientClipping) -> None:
+        """Set the gradients to the clipped sum, and remember them."""
+        each = losses.loss_per_sample
+        if each.dim() != 1:
+            raise InvalidArgument(
+                "criterion must give one loss for each example, with reduction='none' a tensor of one "
+                f"axis; got shape {tuple(each.shape)}, which Opacus would weigh with the clipping "
+                "factors of other examples. Average over all axes but the first."
+            )
+        self._clipped = None
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        for parameter in losses.module.trainable_parameters:
+            parameter._norm_sample = None  # that of an earlier batch
+        try:
+            losses.backward()
+        except (AttributeError, IndexError, TypeError) as fault:
+            raise InvalidArgument(
+                "every trainable parameter must have a gradient norm for each example; got none for "
+                "some. Call module.train() before the loss is computed, and use the whole module."
+            ) from fault
+        self._clipped = [(parameter.grad, parameter.grad._version) for parameter in trainable]
+
+    def _checked_step(self, *arguments: Any) -> Any:
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        now = [
+            (p.grad, -1 if p.grad is None else p.grad._version)
+            for p in parameters
+            if p.requires_grad
+        ]
+        clipped, self._clipped = self._clipped, None
+        if clipped is None or not all(
+            mine is found and version == seen
+            for (mine, version), (found, seen) in zip(clipped, now, strict=True)
+        ):
+            raise InvalidArgument(
+                "a step must follow one backward of the loss that make_private returned, and nothing may "
+                "change the gradients in between; got other gradients, which are not clipped."
+            )
+        return self._pre_step(*arguments)
+
+
+class _GhostLoss:
+    """The losses of a batch; sums and multiples of them, which would not be clipped, do not exist."""
+
+    def __init__(self, checked: _CheckedLoss, losses: DPTensorFastGradientClipping) -> None:
+        self._checked, self._losses = checked, losses
+
+    def backward(self) -> None:
+        """Set the gradients to the sum of clipped ones."""
+        self._checked.clip(self._losses)
+
+    def item(self) -> float:
+        """The loss of the batch, without noise."""
+        return float(self._losses.item())
+
+    def detach(self) -> Any:
+        """The loss of the batch, without noise."""
+        return self._losses.detach()
+
+
+def _check_module(module: nn.Module, ranks: Ranks) -> None:
+    """Refuse modules of which Opacus would not clip single examples, or add noise to once."""
+    several_devices = (
+        FSDPModule,
+        FullyShardedDataParallel,
+        nn.DataParallel,
+        nn.parallel.DistributedDataParallel,
+    )
+    if isinstance(module, several_devices):
+        raise Unsupported(
+            f"module must not be wrapped; got {type(module).__name__}. On several processes use Opacus' "
+            "DifferentiallyPrivateDistributedDataParallel."
+        )
+    if ranks.size > 1 and not isinstance(module, DifferentiallyPrivateDistributedDataParallel):
+        raise Unsupported(
+            f"module must be a DifferentiallyPrivateDistributedDataParallel of Opacus on {ranks.size} "
+            f"processes; got {type(module).__name__}, of which each would train its own."
+        )
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and parameter.dtype not in (torch.float32, torch.float64):
+            raise Unsupported(
+                f"parameters must be in single or double precision; got {name!r} of {parameter.dtype}, "
+                "in which clipped gradients can be longer than the norm."
+            )
+
+
+def _seeded_by_the_system(module: nn.Module) -> Any:
+    """A generator on the device of the parameters with a seed that nobody knows."""
+    devices = {parameter.device for parameter in module.parameters()}
+    if len(devices) != 1:
+        raise Unsupported("module must be on one device; got parameters on several or none.")
+    generator = torch.Generator(devices.pop())
+    generator.manual_seed(secrets.randbits(63))
+    return generator
 
 
 def _is_ours(loader: Any) -> bool:
     return isinstance(getattr(loader, "batch_sampler", None), BatchSampler)
-
-
-def _batches_per_pass(scheme: Any) -> tuple[int, ...]:
-    """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
-    if isinstance(scheme, EpochScheme):
-        return (scheme.steps // scheme.epochs,)
-    exact = 1.0 / scheme.sample_rate
-    return tuple(sorted({math.floor(exact), math.ceil(exact)}))
 
 
 def _same(plan: Any, other: Any) -> bool:

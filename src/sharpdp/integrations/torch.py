@@ -16,6 +16,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class BatchSampler(HintedKeywords):
     never starts anew: to go through the same batches again is more than was accounted for. So a pass
     after the last is an error.
 
-    ``key`` is secret: whoever knows it knows the batches. Without one, a key is taken from the operating
+    ``key`` is secret: it determines the batches. Without one, a key is taken from the operating
     system; keep `key` in a safe place, apart from checkpoints, to go on after a crash. The state knows
     only the step and a fingerprint of the key. A small integer can be found from it by
     trying.
@@ -117,7 +118,7 @@ class BatchSampler(HintedKeywords):
         return self.step
 
     def stop_after(self, steps: int) -> None:
-        """End the run after so many steps of the scheme, such as those that a budget allows.
+        """End the run after a number of steps of the scheme, such as those that a budget allows.
 
         From then on a pass has no batches, instead of being an error.
 
@@ -418,6 +419,14 @@ def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler 
     return _torch("utils.data").DataLoader(batch_sampler=counted, **options), counted
 
 
+def batches_per_pass(scheme: Any) -> tuple[int, ...]:
+    """Possible numbers of batches per pass: those of an epoch, or 1 / sample_rate rounded either way."""
+    if isinstance(scheme, EpochScheme):
+        return (scheme.steps // scheme.epochs,)
+    exact = 1.0 / scheme.sample_rate
+    return tuple(sorted({math.floor(exact), math.ceil(exact)}))
+
+
 def scheme_of(
     loader: Any,
     *,
@@ -450,7 +459,7 @@ def scheme_of(
         of a `BatchSampler`.
 
     Raises:
-        Unsupported: the batches follow no scheme of sharpdp, or nobody can tell.
+        Unsupported: the batches follow no scheme of sharpdp, or that cannot be determined.
 
     >>> from torch.utils.data import DataLoader
     >>> scheme_of(
@@ -663,10 +672,8 @@ def shard_of_rank() -> Shard:
     Raises:
         MissingExtra: torch is not installed.
     """
-    distributed = _torch("distributed")
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return WHOLE
-    return distributed.get_rank(), distributed.get_world_size()
+    rank, size = _ranks().shard
+    return rank, size
 
 
 def shared_key() -> bytes:
@@ -678,11 +685,16 @@ def shared_key() -> bytes:
     Raises:
         MissingExtra: torch is not installed.
     """
-    distributed = _torch("distributed")
-    keys = [secrets.token_bytes(KEY_BYTES)]
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.broadcast_object_list(keys, src=0)
-    return keys[0]
+    key: bytes = _ranks().from_first(partial(secrets.token_bytes, KEY_BYTES))
+    return key
+
+
+def _ranks() -> Any:
+    """This process among those of torch.distributed, which needs torch."""
+    _torch("distributed")
+    from sharpdp.learn.ranks import Ranks
+
+    return Ranks.of_process()
 
 
 def _emptied(batch: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Local randomizers and training loops, tied to their accounting; nothing imported here needs torch."""
+"""Local randomizers and training loops, tied to their accounting; only `Training` needs torch."""
+
+from typing import TYPE_CHECKING
 
 from sharpdp.learn.block_run import BlockRun, BlockSGD
 from sharpdp.learn.cldp import CLDPSGD, ClientRun
@@ -15,6 +17,9 @@ from sharpdp.learn.randomizers import (
     clipped,
     vector_randomizer,
 )
+
+if TYPE_CHECKING:
+    from sharpdp.learn.dpsgd import Training as Training
 
 __all__ = [
     "BlockRun",
@@ -33,3 +38,16 @@ __all__ = [
     "clipped",
     "vector_randomizer",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`Training`, imported when it is first used, since it needs torch."""
+    if name == "Training":
+        from sharpdp.learn.dpsgd import Training
+
+        return Training
+    raise AttributeError(f"module 'sharpdp.learn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "Training"))

@@ -312,7 +312,9 @@ class ClientRun(HintedKeywords):
     ) -> None:
         self.plan, self._journal, self._turn = plan, journal, threading.Lock()
         self._gradients = checked_gradients(gradients)
-        self._every = count(every=every, hint="Parameters are kept after so many rounds.")
+        self._every = count(
+            every=every, hint="It counts the rounds between two kept copies of the parameters."
+        )
         self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
         self._source: SystemStream = system_stream_for(self._rng)
         # a fresh key for each round: rounds are independent, so none needs to be drawn again

@@ -119,7 +119,7 @@ class Training(HintedKeywords):
     and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate or
     machine) has fresh noise, but the same batch. If k resumed copies of a checkpoint are released, or
     both outcomes of such a step (k = 2), account with noise_multiplier / sqrt(k), not with two runs.
-    Whoever has the key, or a checkpoint, can take the noise off: keep both as secret as the data.
+    With the key, or a checkpoint, the noise can be removed: keep both as secret as the data.
 
     Args:
         mechanism: Batch scheme and noise multiplier.
@@ -345,9 +345,9 @@ class Training(HintedKeywords):
         budget_key: str | None = None,
         group_size: int | None = None,
     ) -> Training:
-        """Run to the end, for so many more steps, or as long as a budget is not exceeded.
+        """Run to the end, for a number of further steps, or until a budget is exhausted.
 
-        With `checkpoint` the run is saved there before its first step, every so many steps and at the
+        With `checkpoint` the run is saved there before its first step, at regular intervals and at the
         end, also if it is interrupted.
 
         Args:

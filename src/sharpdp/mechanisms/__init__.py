@@ -9,6 +9,7 @@ from sharpdp.mechanisms.elementary import (
     ProfileMechanism,
     PureDP,
 )
+from sharpdp.mechanisms.last_iterate import LastIterate, SmoothLoss
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
@@ -41,6 +42,7 @@ __all__ = [
     "FinitePair",
     "Gaussian",
     "Laplace",
+    "LastIterate",
     "LocalGaussian",
     "LocalLaplace",
     "Mechanism",
@@ -56,4 +58,5 @@ __all__ = [
     "Sequence",
     "ShuffledBlocks",
     "ShuffledReports",
+    "SmoothLoss",
 ]

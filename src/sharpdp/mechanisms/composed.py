@@ -48,8 +48,8 @@ class Adjacency(str, Enum):
     - ADD_REMOVE: one has a record that the other lacks.
     - ZERO_OUT: one record is replaced by a null record, which contributes zero.
     - REPLACE_ONE: one record has two different values.
-    - NEIGHBORS: any two inputs for which the stated sensitivity, or the promise, holds. It stands for
-      every other notion.
+    - NEIGHBORS: any two inputs for which the stated sensitivity, or the stated guarantee, holds. It
+      stands for every other notion.
 
     >>> Adjacency("add-remove")
     <Adjacency.ADD_REMOVE: 'add/remove'>

@@ -198,12 +198,12 @@ class DiscreteRandomizer(Mechanism):
     Args:
         matrix: one row of probabilities per record, at least two rows of equal length, each with sum 1.
             Rows whose sum is off by at most 1e-9 are divided by it.
-        local_epsilon: a promise that the matrix must keep; 0, or 1e-30 to 1e30. None (default) for no
-            promise. In both cases the field becomes the log of the largest ratio in a column, rounded up.
+        local_epsilon: a bound that the matrix must satisfy; 0, or 1e-30 to 1e30. None (default) for no
+            bound. In both cases the field becomes the log of the largest ratio in a column, rounded up.
 
     Raises:
         InvalidArgument: a row is not a pmf, rows differ in length, a column has both zero and positive
-            probabilities, or the matrix breaks the promise by more than 1e-9.
+            probabilities, or the matrix violates the bound by more than 1e-9.
         WrongType: ``matrix`` is not a list of rows of numbers, or ``local_epsilon`` is not a number.
 
     >>> DiscreteRandomizer(matrix=[[0.75, 0.25], [0.25, 0.75]]).describe()

@@ -39,13 +39,13 @@ LARGEST_LOSS = 700.0
 class PrivacyLoss(Mechanism):
     """A mechanism known by its privacy-loss distribution: the loss log(P/Q) under P, as a table.
 
-    The table stands for two laws, P with masses ``masses`` and Q with ``mass * e^-loss``. Whatever Q then
-    lacks is Q-mass where P has none. So one table answers both directions.
+    The table stands for two distributions, P with masses ``masses`` and Q with ``mass * e^-loss``.
+    Whatever Q then lacks is Q-mass where P has none. So one table answers both directions.
 
     ``rounding`` says what the table is:
 
-    - "exact": the losses and masses of one pair of laws, up to the last digits of doubles. Both sides of
-      answers are known.
+    - "exact": the losses and masses of one pair of distributions, up to the last digits of doubles.
+      Both sides of answers are known.
     - "pessimistic": delta of the table is at least the true one, as if losses were rounded up and what
       was cut off moved to infinity. Upper sides only. Rounding up leaves Q with too little, which
       reads as revealed the other way: say ``reverse``, and both tables count at epsilon >= 0 only.
@@ -65,8 +65,8 @@ class PrivacyLoss(Mechanism):
             table bounds both, or another pessimistic table. None (default) reads it off this one.
 
     Raises:
-        InvalidArgument: the masses do not sum to 1, no law Q has these losses (mass * e^-loss sums to
-            more than 1), a loss or mass is out of range, or the lengths differ.
+        InvalidArgument: the masses do not sum to 1, no distribution Q has these losses (mass *
+            e^-loss sums to more than 1), a loss or mass is out of range, or the lengths differ.
         WrongType: an argument is not a list of numbers, or not a number.
 
     >>> import math
@@ -165,7 +165,7 @@ class PrivacyLoss(Mechanism):
 
         Raises:
             InvalidArgument: The file cannot be read, a line is not two numbers (the message has its
-                number), or the table is that of no pair of laws.
+                number), or no pair of distributions has this table.
             WrongType: path is no path.
 
         >>> import tempfile

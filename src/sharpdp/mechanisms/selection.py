@@ -30,20 +30,20 @@ class BestOf(Mechanism):
     """Run something several times, and release the result with the best score, and nothing else.
 
     The candidates (settings of a training run, seeds) are drawn independently for each repetition from a
-    law that is fixed in advance, and run, evaluation included, as one mechanism. The score is any
-    function of the result. The number of repetitions is drawn first and kept secret:
+    distribution that is fixed in advance, and run, evaluation included, as one mechanism. The score
+    is any function of the result. The number of repetitions is drawn first and kept secret:
 
     - "geometric": 1, 2, 3, ... with probability gamma (1 - gamma)^(k - 1), gamma = 1 / mean.
     - "negative-binomial": truncated at 1, with `shape` > -1; a shape of 1 is geometric, 0 logarithmic.
     - "poisson": 0 is possible; then nothing is released.
-    - a whole number: so many repetitions, as a composition of which one result is released.
+    - a whole number: that many repetitions, as a composition of which one result is released.
 
     Args:
         run: What is run for one candidate, with its evaluation.
         repetitions: "geometric", "negative-binomial", "poisson", or a fixed number.
         mean: Expected number of repetitions; above 1 (Poisson: above 0), at most 10^9. Needed unless the
             number is fixed.
-        shape: Shape of the negative-binomial law; above -1, at most 100. None elsewhere.
+        shape: Shape of the negative binomial distribution; above -1, at most 100. None elsewhere.
 
     Raises:
         InvalidArgument: a number is out of range, or given where it says nothing.
@@ -116,9 +116,9 @@ class BestOf(Mechanism):
 
     @property
     def stopping_probability(self) -> float:
-        """Gamma of the geometric and negative-binomial laws: the one that has the stated mean.
+        """Gamma of the geometric and negative binomial distributions: the one that has the stated mean.
 
-        For the geometric law, the probability to stop after each repetition.
+        For the geometric distribution, the probability of stopping after each repetition.
 
         >>> from sharpdp.mechanisms.elementary import Gaussian
         >>> BestOf(Gaussian(4.0), repetitions="geometric", mean=8).stopping_probability
@@ -143,7 +143,7 @@ class BestOf(Mechanism):
         return 1.0 if self.repetitions == "geometric" else float(self.shape or 0.0)
 
     def draw(self, rng: Randomness = None) -> int:
-        """A number of repetitions from the law; keep it secret.
+        """A number of repetitions from the distribution; keep it secret.
 
         Args:
             rng: None draws from the operating system; a numpy generator or a seed is for tests.

@@ -121,9 +121,9 @@ class ShuffledReports(Mechanism):
         return f"shuffled reports of {self.randomizer.label}"
 
     def parts(self) -> Parts:
-        """One round, repeated ``rounds`` times; a sampled round is a mechanism of its own.
+        """One round, repeated ``rounds`` times; a sampled round is a separate mechanism.
 
-        Reports that do not depend on the record are together no more than a mechanism that is 0-DP.
+        Reports that do not depend on the record are together 0-DP.
         """
         if self.local_epsilon == 0.0:
             return ((PureDP(epsilon=0.0), 1),)

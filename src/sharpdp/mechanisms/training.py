@@ -128,7 +128,7 @@ class BatchQueries(Mechanism):
     def stopped_after(self: Queries, steps: int) -> Queries:
         """The run ended after ``steps`` steps, or at the end of the epoch that they reach.
 
-        The batches of an epoch are drawn together, so that part of an epoch is no scheme of its own. What
+        The batches of an epoch are drawn together, so part of an epoch is not a scheme. What
         the whole epoch would have released covers what its first steps did.
 
         Args:

@@ -228,8 +228,8 @@ class MixtureComparison:
         """Draw all curves (needs the extra `plots`).
 
         Args:
-            ax: Axes of matplotlib; None for new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.
@@ -246,7 +246,7 @@ class MixtureComparison:
 def compare_mixture(
     mixture: Mixture, *, fpr: ArrayLike | None = None, epsilon: ArrayLike | None = None
 ) -> MixtureComparison:
-    """What each inequality says about a mixture of FinitePairs, beside the mixture itself.
+    """What each inequality says about a mixture of FinitePairs, and the exact curve of the mixture.
 
     Args:
         mixture: A mixture all of whose components are `FinitePair`.
@@ -382,7 +382,7 @@ def _one_side_released(components: _Laws) -> Inequality:
 
 
 def _swapped(components: _Laws) -> Inequality:
-    name, source = "swapped laws", "wang2023 Proposition 6.4, repaired"
+    name, source = "swapped distributions", "wang2023 Proposition 6.4, repaired"
     if not components.two or components.laws[0] != components.laws[1][::-1]:
         return Inequality(name, source, (), "it is about (P, Q) mixed with (Q, P)")
     larger = int(components.shares[0][1] > components.shares[0][0])

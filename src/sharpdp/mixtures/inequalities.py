@@ -434,7 +434,9 @@ def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
     """
     w = share(weight=weight)
     if w > Fraction(1, 2):
-        raise InvalidArgument(f"weight must be at most 1/2; got {weight!r}. Swap the two laws.")
+        raise InvalidArgument(
+            f"weight must be at most 1/2; got {weight!r}. Swap the two distributions."
+        )
     return diluted(polyline_of(curve=curve).symmetric_hull(), 2 * w).symmetrized()
 
 

@@ -29,7 +29,7 @@ looked at twice."""
 
 
 def written(path: object) -> Mapping[str, Any]:
-    """Data of a TOML or JSON file, told apart by the ending of its name.
+    """Data of a TOML or JSON file, distinguished by the extension.
 
     Args:
         path: A file whose name ends in .json, or any other file, which is read as TOML.

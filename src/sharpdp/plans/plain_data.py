@@ -104,10 +104,13 @@ def kinds() -> dict[str, Maker]:
     members += [getattr(batches, name) for name in batches.__all__]
     members += [LeastSquares, Logistic, SensitivityDistribution, Polyline, RenyiCurve]
     classes = [kind for kind in members if inspect.isclass(kind) and is_dataclass(kind)]
-    start = mechanisms.RandomlyInitializedGD
+    start, loss = mechanisms.RandomlyInitializedGD, mechanisms.SmoothLoss
     return {
         **{kind.__name__: kind for kind in classes if kind is not ProfileMechanism},
         "BallsInBins": batches.BallsAndBins,
+        "SmoothLoss.least_squares": loss.least_squares,
+        "SmoothLoss.logistic": loss.logistic,
+        "SmoothLoss.softmax": loss.softmax,
         "RandomlyInitializedGD.least_squares": start.least_squares,
         "RandomlyInitializedGD.logistic": start.logistic,
         "RenyiCurve.summed": summed_curve,

@@ -136,7 +136,7 @@ class Plan(HintedKeywords):
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
-        """The plan in a TOML or JSON file, told apart by the ending of its name.
+        """The plan in a TOML or JSON file, distinguished by the extension.
 
         Args:
             path: A file whose name ends in .json, or any other file, which is read as TOML.

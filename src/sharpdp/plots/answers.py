@@ -47,8 +47,8 @@ def tradeoff(guarantee: Guarantee, ax: Axes | None = None, *, title: str | None 
 
     Args:
         guarantee: The answer, from `account`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.
@@ -87,8 +87,8 @@ def profile(guarantee: Guarantee, ax: Axes | None = None, *, title: str | None =
 
     Args:
         guarantee: The answer, from `account`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

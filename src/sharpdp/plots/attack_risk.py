@@ -23,8 +23,8 @@ def risk(risk: Risk, ax: Axes | None = None, *, title: str | None = AUTO) -> Axe
 
     Args:
         risk: From `Guarantee.risk`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

@@ -69,8 +69,8 @@ def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | Non
 
     Args:
         comparison: The result of `compare`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.
@@ -112,7 +112,7 @@ def in_words(row: Row) -> str:
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> table = compare(ShuffledReports(users=1000, local_epsilon=1.0), delta=1e-6)
     >>> in_words(table["blanket_bennett_upper"]), in_words(table["shared_clones_upper"])
-    ('Blanket bennett: upper bound, Balle 2019', 'Shared clones: upper bound, our proof')
+    ('Blanket Bennett: upper bound, Balle 2019', 'Shared clones: upper bound, our proof')
     """
     kind = "estimate" if row.kind == "estimate" else f"{row.kind} bound"
     name, author = _name_and_author(row)
@@ -120,10 +120,9 @@ def in_words(row: Row) -> str:
 
 
 def _name_and_author(row: Row) -> tuple[str, str]:
-    name = row.name.removesuffix(f"_{row.side}").replace("_", " ")
     published = re.fullmatch(r"([a-z]+)(\d{4})[a-z]*", short_source(row))
     author = f"{published[1].capitalize()} {published[2]}" if published else "our proof"
-    return f"{name[:1].upper()}{name[1:]}", author
+    return f"{row.title[:1].upper()}{row.title[1:]}", author
 
 
 def comparison(
@@ -144,8 +143,8 @@ def comparison(
         over: What is varied, on a logarithmic axis: "local_epsilon", "users", "rounds", or "population"
             if users are drawn from one.
         delta: Delta at which epsilon is bounded, in [0, 1).
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

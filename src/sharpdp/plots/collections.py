@@ -37,8 +37,8 @@ def collection(
         errors: Two standard errors of a share.
         drop_outs: Share of users who do not report.
         collected: What is collected, in one line.
-        title: The heading; None for none, "auto" for the question that the picture answers.
-        ax: Axes of matplotlib to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
+        ax: Matplotlib axes to draw on; None for a new figure.
 
     Returns:
         The axes of epsilon.

@@ -30,15 +30,15 @@ def tradeoffs(
     labels: Sequence[str] | None = None,
     title: str | None = AUTO,
 ) -> Axes:
-    """Several trade-off curves as bands, with perfect privacy beside them.
+    """Several trade-off curves as bands, with perfect privacy for comparison.
 
     A band lies between the two polylines of its curve, and what it says is true at every rate.
 
     Args:
         curves: The curves, at least one.
-        ax: Axes of matplotlib to draw on; None for a new figure.
+        ax: Matplotlib axes to draw on; None for a new figure.
         labels: One name per curve for the legend; None for their own.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

@@ -26,8 +26,8 @@ def sweep(
     Args:
         answers: The result of `sweep`.
         delta: Delta at which epsilon is asked for, in [0, 1).
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.
@@ -64,8 +64,8 @@ def renyi(curve: RenyiCurve, ax: Axes | None = None, *, title: str | None = AUTO
 
     Args:
         curve: The curve.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

@@ -29,8 +29,8 @@ def mixture(
 
     Args:
         comparison: The result of `compare_mixture`.
-        ax: Axes of matplotlib to draw on; None for a new figure.
-        title: The heading; None for none, "auto" for the question that the picture answers.
+        ax: Matplotlib axes to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
 
     Returns:
         The axes.

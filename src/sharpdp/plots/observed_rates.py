@@ -34,8 +34,8 @@ def observed(
         upper: Upper bounds on both, true for all thresholds at once; None for none.
         curve: The certified curve; None for none.
         audited: What was audited, in one line.
-        title: The heading; None for none, "auto" for the question that the picture answers.
-        ax: Axes of matplotlib to draw on; None for a new figure.
+        title: Heading of the picture; None for none, "auto" for its own.
+        ax: Matplotlib axes to draw on; None for a new figure.
 
     Returns:
         The axes.

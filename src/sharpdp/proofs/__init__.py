@@ -16,6 +16,7 @@ PAGES = (
     "displaced-example",
     "gaussian-reports",
     "groups",
+    "last-iterate",
     "scheme-proofs",
     "selection",
     "shuffle-proof",

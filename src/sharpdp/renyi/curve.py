@@ -185,7 +185,7 @@ class RenyiCurve(Mechanism, Tabular):
 
     @staticmethod
     def summed(parts: tuple[tuple[RenyiCurve, int], ...], name: str = "unnamed") -> RenyiCurve:
-        """The sum of curves, each so many times; at all orders that one of them lists.
+        """The sum of curves, each with its multiplicity; at all orders that one of them lists.
 
         Args:
             parts: At least one curve, each with how often it is run, at least 1.
@@ -317,8 +317,8 @@ class RenyiCurve(Mechanism, Tabular):
         """Draw the divergences against their orders (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

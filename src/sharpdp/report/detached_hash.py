@@ -15,7 +15,7 @@ ENDING = ".sha256"
 
 
 def write_hash(path: str | Path) -> Path:
-    """Write the SHA-256 of a file beside it; `sha256sum -c report.html.sha256` checks it.
+    """Write the SHA-256 of a file next to it; `sha256sum -c report.html.sha256` checks it.
 
     Args:
         path: The report, as it is on disk.
@@ -40,13 +40,13 @@ def write_hash(path: str | Path) -> Path:
 
 
 def check_hash(path: str | Path) -> bool | None:
-    """Whether a report is the one whose SHA-256 lies beside it.
+    """Whether a report matches the SHA-256 file next to it.
 
     Args:
         path: The report.
 
     Returns:
-        True or False; None if no hash lies beside it.
+        True or False; None if there is no such file.
 
     Raises:
         InvalidArgument: A file cannot be read, or holds no hash of a file of this name.

@@ -168,7 +168,7 @@ def _evidence_fields() -> Schema:
         },
         "date": {"description": "Only if it was asked for.", **WORDS},
         "audits": {
-            "description": "What audits of the run found, if any were told of.",
+            "description": "What audits of the run found, if any were reported.",
             "type": "array",
             "items": _object(audit),
             "minItems": 1,

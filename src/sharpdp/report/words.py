@@ -20,6 +20,7 @@ from sharpdp.mechanisms import (
     FinitePair,
     Gaussian,
     Laplace,
+    LastIterate,
     LocalGaussian,
     LocalLaplace,
     Mechanism,
@@ -81,7 +82,7 @@ RUNS: dict[type, Sentence] = {
     ),
     RandomizedResponse: lambda run: (
         f"One of {run.categories} answers is reported: the true one with odds of e^"
-        f"{run.local_epsilon:.12g} to 1 against each other run."
+        f"{run.local_epsilon:.12g} to 1 against each other answer."
     ),
     LocalLaplace: lambda run: (
         "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
@@ -120,6 +121,23 @@ RUNS: dict[type, Sentence] = {
         "every example of a batch is clipped, the clipped gradients are summed, and Gaussian noise "
         f"is added: its standard deviation is {run.noise_multiplier:.12g} times the clipping norm."
     ),
+    LastIterate: lambda run: (
+        f"A model is trained by noisy gradient descent for {run.batches.steps:,} steps, and nothing but "
+        "the last model is released. In each step the gradients of a batch are summed, and Gaussian "
+        f"noise is added: its standard deviation is {run.noise_multiplier:.12g} times the largest norm "
+        "of a gradient. "
+        + (
+            "Nothing is assumed of the loss. For some losses the last model alone then tells all that "
+            "releasing every step would, so that the numbers are the same (annamalai2024)."
+            if run.loss is None
+            else f"Assumed: {run.loss.describe()}; learning rate {run.learning_rate:.12g}"
+            + (
+                "."
+                if run.diameter is None
+                else f", every step projected onto a set of diameter {run.diameter:.12g}."
+            )
+        )
+    ),
     BatchQueries: lambda run: (
         f"{run.batches.steps:,} sums over batches are released. In each step a function of one record, "
         "of l2 norm at most 1, is summed over a batch, and Gaussian noise of standard deviation "
@@ -150,6 +168,16 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
         "that nobody can guess, and that nobody learns who was in which batch.",
     ),
     (
+        (LastIterate,),
+        "It is not checked that no other model of the run is released, such as a checkpoint or an "
+        "average; each would cost as much as releasing every step up to it.",
+    ),
+    (
+        (LastIterate,),
+        "It is not checked that the loss is what is assumed above, for every record that there could be, "
+        "and that no step has momentum or another step size.",
+    ),
+    (
         (BatchQueries, DPSGD),
         "It is not checked that sums are divided by a constant of the plan, and not by the "
         "size of a batch. Where the constant, the sample rate or the number of steps is computed from "
@@ -173,7 +201,7 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (GIVEN_FACTS, "It is not checked that what was given about the mechanism is true."),
     (
-        (DPSGD, Gaussian, Laplace, LocalLaplace, NormalPair, RandomlyInitializedGD),
+        (DPSGD, Gaussian, Laplace, LastIterate, LocalLaplace, NormalPair, RandomlyInitializedGD),
         "Not counted: floating-point arithmetic. The analysis is about real numbers; the last bits of "
         "doubles can give an input away (mironov2012). The releases of sharpdp.learn are rounded so "
         "that they do not; gradients are those of the model's own arithmetic, such as float32.",
@@ -290,6 +318,7 @@ def unit(mechanism: Mechanism, group_size: int = 1) -> str:
     by_kind: dict[type, str] = {
         BatchQueries: "one record of the data set, in all steps",
         DPSGD: "one training example, in all steps",
+        LastIterate: "one training example, in all steps",
         RandomlyInitializedGD: "one training example",
         RandomizedResponse: "the answer of one user",
         LocalGaussian: "the value of one user",

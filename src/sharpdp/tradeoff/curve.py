@@ -801,7 +801,7 @@ class TradeoffCurve(Mechanism, Tabular):
     def below(self, other: TradeoffCurve, *, smallest_rate: float = 0.0) -> bool:
         """Whether it is at most the other wherever fpr is between smallest_rate and 1 - smallest_rate.
 
-        Two curves that are not exact can hardly be told apart where both begin and end, so that for them
+        Two curves that are not exact can hardly be distinguished where both begin and end, so for them
         some smallest rate is needed.
 
         Args:
@@ -898,8 +898,8 @@ class TradeoffCurve(Mechanism, Tabular):
         """Draw the curve with its bracket as a band (needs the extra `plots`).
 
         Args:
-            ax: The matplotlib axes to draw on; None makes new ones.
-            title: The heading; None for none, "auto" for that of the picture.
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
 
         Returns:
             The axes.

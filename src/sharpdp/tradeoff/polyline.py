@@ -80,12 +80,12 @@ class Polyline:
 
     @classmethod
     def perfect(cls) -> Polyline:
-        """1 - x: nothing can be told apart."""
+        """1 - x: nothing can be distinguished."""
         return cls._trusted([(ZERO, ONE), (ONE, ZERO)])
 
     @classmethod
     def revealed(cls) -> Polyline:
-        """0 everywhere: everything can be told apart."""
+        """0 everywhere: everything can be distinguished."""
         return cls._trusted([(ZERO, ZERO), (ONE, ZERO)])
 
     @classmethod
@@ -359,7 +359,7 @@ def _check_knots(xs: Sequence[Fraction], ys: Sequence[Fraction], slack: Fraction
         raise invalid("fpr[0]", "0", up(xs[0]), "Begin with the knot (0, f(0)).")
     for index, (x, y) in enumerate(zip(xs, ys, strict=True)):
         if index and x <= xs[index - 1]:
-            hint = "Sort the knots; a jump at 0 is told by fnr[0] < 1."
+            hint = "Sort the knots; a jump at 0 is given by fnr[0] < 1."
             before = f"greater than fpr[{index - 1}] = {up(xs[index - 1]):.12g}"
             raise invalid(f"fpr[{index}]", before, up(x), hint)
         if not -slack <= y <= 1 - x + slack:

@@ -32,8 +32,8 @@ __all__ = [
     "released_index_upper",
 ]
 
-RESULT = "these are the laws of the result on the two inputs in question"
-HIDDEN = "the components have these normal laws on the two inputs in question"
+RESULT = "these are the distributions of the result on the two inputs in question"
+HIDDEN = "the components have these normal distributions on the two inputs in question"
 
 bound = partial(register, source="wang2023 Lemma 3.1")
 normal_bound = partial(register, holds_when=RESULT, attained_when=RESULT, source="blackwell1953")
@@ -273,7 +273,8 @@ def _pair(
     )
     if length(p, q) > LONGEST:
         raise Unsupported(
-            f"normal laws must lie within {LONGEST:g} of their smallest deviation to be compared; "
+            f"normal distributions must lie within {LONGEST:g} of their smallest deviation to be "
+            "compared; "
             f"got {length(p, q):.6g}. So far apart, little is hidden: release the index."
         )
     return normal_mixture_pair(p, q, side)

@@ -148,7 +148,7 @@ def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
 
 
 @bound(
-    attained_when="the data set is the one described, with so many points, and the attacker knows "
+    attained_when="the data set is the one described, with that many points, and the attacker knows "
     "everything but the start",
     source="wang2023 Section 5; blackwell1953",
     applies=lambda mechanism: _hidden_pair(mechanism) is not None,

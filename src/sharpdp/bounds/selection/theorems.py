@@ -54,7 +54,7 @@ _ROUNDING = 1e-12
 bound = partial(
     register,
     adjacency=tuple(Adjacency),
-    holds_when="candidates are drawn independently for every repetition from a law that is fixed in "
+    holds_when="candidates are drawn independently for every repetition from a distribution fixed in "
     "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing "
     "is released but the best result; what one run needs holds",
     attained_when="the run is the worst of those that are as private as the stated one: what it "

@@ -244,7 +244,7 @@ def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> Pai
 
 
 @dataset_bound(
-    attained_when=f"those data sets occur, in every round, that are told apart most easily: {PLAIN}"
+    attained_when=f"the data sets, in every round, are those that are easiest to distinguish: {PLAIN}"
 )
 def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets with the largest total variation.
@@ -270,8 +270,8 @@ def distinct_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> 
 
 
 @dataset_bound(
-    attained_when="those data sets occur, in every round, that reveal most where those that are told "
-    f"apart most easily reveal little: {PLAIN}"
+    attained_when="the data sets, in every round, are those that reveal most where those that are "
+    f"easiest to distinguish reveal little: {PLAIN}"
 )
 def revealing_dataset_lower(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of few shuffled reports: the data sets that reveal most where others reveal little.

@@ -113,13 +113,14 @@ class NullRecordClones:
         """About the standard deviation of the loss."""
         return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
 
-    def log_ceilings(self, losses: Array) -> tuple[Array, Array]:
-        """Cheap upper bounds on the logs of both profiles at thresholds e^loss >= 1."""
+    def log_estimates(self, losses: Array) -> Array:
+        """About the log of the larger profile, for each guess how far below Chernoff's bound it is."""
+        guesses = np.array(_BELOW_CHERNOFF)[:, None]
         both = []
         for sums, extra in self._directions(losses):
             value = sums.log_ceilings(sums.tilts()) - self._log_share
-            both.append(np.logaddexp(value, np.log(extra)))
-        return both[0], both[1]
+            both.append(np.logaddexp(value - guesses, np.log(extra)))
+        return np.maximum(both[0], both[1])
 
     def log_values(self, losses: Array) -> Array:
         """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
@@ -209,11 +210,12 @@ def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     """
     levels = _levels(noise, batches)
     losses = _thresholds(noise, levels)
-    ceilings = np.array([np.maximum(*one.log_ceilings(losses)) for one in levels])
+    estimates = np.array([one.log_estimates(losses) for one in levels])
     high = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
-    best = np.argmin(ceilings, axis=0)
+    best = np.argmin(estimates, axis=0)
+    promising = estimates.min(axis=(0, 1)) < high
     for which, level in enumerate(levels):
-        wanted = (best == which) & (ceilings[which] < high + _NEARLY)
+        wanted = (best == which).any(axis=0) & promising
         if wanted.any():
             high[wanted] = np.minimum(high[wanted], level.log_values(losses[wanted]))
     return _with_revealed(losses, np.minimum.accumulate(np.minimum(high, 0.0)))
@@ -222,8 +224,8 @@ def dominating_epoch(noise: float, batches: int) -> AtomicPair:
 _NEGLIGIBLE = 7.0
 """So many nats below what is added anyway, Chernoff's bound is good enough."""
 
-_NEARLY = 3.0
-"""Chernoff's bound is at most about so many nats above what it bounds."""
+_BELOW_CHERNOFF = (1.0, 2.5, 4.0)
+"""Guesses by how many nats Chernoff's bound is above what it bounds; each may choose another c."""
 
 
 def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:

@@ -241,13 +241,14 @@ class VacantEpoch:
         """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
         If `adaptive` it is lowered to about what an adaptive adversary can do (`worst_policy`), where
-        that is less; not so far out unless it is for few epochs.
+        that is less; not so far out unless it is for few epochs, and with more care for a tolerance below
+        `_USUAL`.
         """
         least = _LOG_SMALLER if few_epochs else _LOG_SMALL
         halves = [self._half(kind, tolerance) for kind in ("forward", "backward")]
         if adaptive:
             halves = [
-                self._lowered(kind, half, least=least)
+                self._lowered(kind, half, least=least, is_careful=tolerance < _USUAL)
                 for kind, half in zip(("forward", "backward"), halves, strict=True)
             ]
         return self._pair(halves[0], halves[1])
@@ -278,8 +279,10 @@ class VacantEpoch:
         """Losses from zero on, and upper bounds on the log of one profile at them.
 
         The next loss is chosen so that the chord to it is a share of the profile above it that grows
-        with the logarithm of the profile: tails need less care than the bulk.
+        with the logarithm of the profile: tails need less care than the bulk. No tolerance below
+        `_FINE` is of use: the theorem leaves more.
         """
+        tolerance = max(tolerance, _FINE)
         revealed = GaussianPair((2.0 if kind == "replaced" else 1.0) / self.noise)
 
         def value(loss: float, allowed: float) -> float:
@@ -296,6 +299,9 @@ class VacantEpoch:
             new = min(value(losses[-1] + step, allowed), values[-1])
             rate = max((values[-1] - new) / step, _SLOWEST)
             best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
+            left = _MOST_THRESHOLDS - len(losses)
+            if left < 0.25 * _MOST_THRESHOLDS:  # what is beyond the last one counts as revealed
+                best = max(best, 2.0 * (new - _LOG_REST) / (rate * left))
             if step > _TOO_FAR * best and step > _SHORTEST * last:
                 step *= 0.5
                 continue
@@ -310,6 +316,8 @@ class VacantEpoch:
         half: tuple[Array, Array],
         no_gain: float = _NO_GAIN,
         least: float = _LOG_SMALL,
+        *,
+        is_careful: bool = False,
     ) -> tuple[Array, Array]:
         """The same values, or those of the worst policy as far as they are lower by more than `no_gain`.
 
@@ -335,10 +343,11 @@ class VacantEpoch:
             fallen = values[0] - float(np.interp(loss, losses, values))
             return _fallen(half, loss, _REPLACED_FALL * math.sqrt(1.0 + _LESS_CARE * fallen))
 
-        low = self._anchor(kind, 0.0, following(0.0))
+        low = self._anchor(kind, 0.0, following(0.0), is_careful=is_careful)
         with progress("worst policy of all other examples", size) as task:
             while place < size and gained:
-                high = self._anchor(kind, low.following, following(low.following))
+                last = following(low.following)
+                high = self._anchor(kind, low.following, last, is_careful=is_careful)
                 first = place
                 slopes = self._slopes(kind, low, high)
                 while place < size and losses[place] <= high.loss:
@@ -362,7 +371,7 @@ class VacantEpoch:
         best = int(np.argmin(self._between(low, high, middle, _SLOPES)))
         return np.asarray(_SLOPES[best : best + 1])
 
-    def _anchor(self, kind: str, loss: float, last: float) -> Anchor:
+    def _anchor(self, kind: str, loss: float, last: float, *, is_careful: bool = False) -> Anchor:
         """The recursion at a ratio, and the next ratio at which it is done.
 
         Means of values at both are those of a variance that is hardly larger.
@@ -379,7 +388,10 @@ class VacantEpoch:
         following = loss + math.log1p(apart * math.exp(-loss))
         following = max(min(following, last), loss)
         drift = self._drift(loss, following)
-        policies = {n: WorstPolicy(self.noise, loss, kind, n, drift) for n in self._counts}
+        policies = {
+            n: WorstPolicy(self.noise, loss, kind, n, drift, is_careful=is_careful)
+            for n in self._counts
+        }
         return Anchor(loss, following, policies)
 
     def _replaced_anchor(self, loss: float, following: float) -> Anchor:
@@ -465,6 +477,7 @@ class VacantEpoch:
         return float(np.logaddexp(log_high, log_beyond)) + math.log(self.share) + _MARGIN
 
 
+_USUAL, _FINE = 1e-3, 1e-4
 _MOST_THRESHOLDS, _SLOWEST, _TOO_FAR, _SHORTEST = 400, 1e-3, 1.6, 0.3
 """So many thresholds at most; the least rate at which the profile is taken to fall when the next one is
 chosen; a step is halved that is so many times too long, but not below this share of the last one."""

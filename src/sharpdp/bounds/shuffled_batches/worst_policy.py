@@ -46,8 +46,9 @@ _FINE, _COARSE, _MUCH_NOISE = (0.07, 0.045), (0.1, 0.06), 2.1
 """The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart: with
 few steps and much noise, where little else widens the bracket; and otherwise."""
 
-_FEW_STEPS, _EXACT_STEPS, _MOST_STEPS, _CHECK_GROWTH = 150, (64, 128), 2000, 1.5
-"""So many steps are all done with all angles; of more steps so many are (forward and backward), and the
+_FEW_STEPS, _EXACT_STEPS, _MOST_STEPS, _CHECK_GROWTH = (150, 400), (64, 128), 2000, 1.5
+"""So many steps are all done with all angles (the second with care, which takes many times as long, and a
+hundredth off epsilon of one epoch); of more steps so many are (forward and backward), and the
 gain is checked there and again after this many times as many steps until it is harmless, or so many are
 done."""
 
@@ -97,6 +98,7 @@ class WorstPolicy:
     kind: str
     count: int
     drift: float
+    is_careful: bool = False
 
     def log_value(self, start: float) -> float:
         """An upper bound on log V_T(start); infinite if the lattice would be too large."""
@@ -142,7 +144,7 @@ class WorstPolicy:
     def exact(self) -> int:
         """The number of steps that are done with all angles."""
         few = _EXACT_STEPS[0 if self.is_forward else 1]
-        return self.count if self.count <= _FEW_STEPS else few
+        return self.count if self.count <= _FEW_STEPS[self.is_careful] else few
 
     @cached_property
     def _recursion(self) -> _Recursion | None:
@@ -185,7 +187,7 @@ class WorstPolicy:
             * float(calls[0])
             * max(1.0, 0.5 * math.sqrt(self.count))
         )
-        is_fine = self.count <= _FEW_STEPS and self.noise > _MUCH_NOISE
+        is_fine = self.count <= _FEW_STEPS[0] and self.noise > _MUCH_NOISE
         spacing, growth = _FINE if is_fine else _COARSE
         step = spacing * min(deviation, resolved)
         rare = puts <= 0.1 * small / self.count

@@ -1,5 +1,18 @@
 // One question to the server, and the messages of its answer as they come.
+const SILENT = "the server does not answer; is sharpdp explore still running?";
+
+// The last message says that the answer is done, or what is wrong; one that breaks off before is an error.
 export async function* stream(name, body, signal) {
+  let last;
+  try {
+    for await (last of lines(name, body, signal)) yield last;
+  } catch {
+    throw new Error(SILENT);
+  }
+  if (last?.done === undefined && !last?.error) throw new Error(SILENT);
+}
+
+async function* lines(name, body, signal) {
   const reply = await fetch(`/ask/${name}`, {
     method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });

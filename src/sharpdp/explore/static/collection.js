@@ -1,5 +1,5 @@
 // Collection: privacy and accuracy of shuffled randomized answers against the local epsilon of a report.
-import { asCode, card, claim, figure, folded, note, table } from "/pieces.js";
+import { asCode, card, claim, figure, find, folded, note, table } from "/pieces.js";
 import { curves, nearest, shown } from "/pictures.js";
 
 export const collection = {
@@ -29,7 +29,6 @@ export const collection = {
   ],
 };
 
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
 const points = (share) => (share === null ? "∞" : `±${Number((100 * share).toPrecision(2))} points`);
 
 function drawDesign(values, parts) {

@@ -1,5 +1,5 @@
 // Curves: trade-off, privacy profile or Rényi divergences of some runs, and single theorems beside them.
-import { asCode, card, chooser, figure, note, table, toggle, tools } from "/pieces.js";
+import { asCode, card, chooser, figure, find, note, sentence, table, toggle, tools } from "/pieces.js";
 import { curves as drawn, element, nearest, shown } from "/pictures.js";
 
 const AXES = {
@@ -38,10 +38,9 @@ export const curves = {
 };
 
 const lines = (values) => values.runs.split("\n").map((line) => line.trim()).filter(Boolean);
-const about = (values) => Math.min(Number(values.about) || 0, Math.max(0, lines(values).length - 1));
+const about = (values) => Math.max(0, Math.min(Math.trunc(Number(values.about)) || 0, lines(values).length - 1));
 const checked = (values) => (values.bounds ? values.bounds.split(",") : []);
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
-const theorem = (row) => `${row.name.replaceAll("_", " ")} (${row.kind})`;
+const theorem = (row) => `${row.title} (${row.kind})`;
 
 function drawPicture(values, parts) {
   const axes = AXES[values.kind] ?? AXES.tradeoff;
@@ -70,7 +69,7 @@ function drawPicture(values, parts) {
   const legend = element("ul", { class: "note" }, ...series.map((line, index) => element("li", {}, element("span", { class: `key line-${line.color ?? index}` }),
     line.row ? line.label : `${line.label}: ε ≤ ${line.epsilon.most} at δ = ${shown(values.delta)} (${line.neighbors})`)));
   const cells = series.flatMap((line) => line.x.map((x, i) => [line.label, x, line.lower[i], line.upper[i]]));
-  return [card(axes.yLabel.replace(/^./, (c) => c.toUpperCase()), figure(picture, values.kind, ["run", axes.xLabel, "lower", "upper"], cells), legend, readout)];
+  return [card(sentence(axes.yLabel), figure(picture, values.kind, ["run", axes.xLabel, "lower", "upper"], cells), legend, readout)];
 }
 
 function drawBounds(values, parts, set) {
@@ -88,8 +87,8 @@ function drawBounds(values, parts, set) {
     box.checked = names.includes(name);
     box.disabled = !box.checked && (row.value === null || names.length >= MOST_BOUNDS);
     box.addEventListener("change", () => set("bounds", (box.checked ? [...names, name] : names.filter((each) => each !== name)).join(",")));
-    const why = row.value === null ? `Not here: ${row.reason}.` : `${row.condition}.`;
-    return [box, row.shown, row.kind, element("div", {}, row.name.replaceAll("_", " "), element("small", { class: "note" }, `${why} ${row.source}`))];
+    const why = row.value === null ? `Does not apply: ${row.reason}.` : `${sentence(row.condition)}.`;
+    return [box, row.shown, row.kind, element("div", {}, row.title, element("small", { class: "note" }, `${why} ${row.source}`))];
   });
   const labels = runs.map((label, index) => `${index + 1}. ${label}`);
   return [card("Every known bound", chooser("Bounds on", labels, labels[about(values)], (label) => set("about", String(labels.indexOf(label)))),

@@ -1,5 +1,5 @@
 // Officer: reports are verified, added up, entered in a ledger, and put into words about attackers.
-import { asCode, card, claim, folded, note, save, table, tool, tools } from "/pieces.js";
+import { asCode, card, claim, find, folded, note, save, saveTable, table, tool, tools } from "/pieces.js";
 import { element, shown } from "/pictures.js";
 
 export const officer = {
@@ -28,7 +28,6 @@ export const officer = {
   ],
 };
 
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
 const counted = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const KINDS = { confirmed: "confirmed", contradicted: "contradicted" };
 const verdict = (words) => element("span", { class: `verdict ${KINDS[words] ?? "unread"}` }, words);
@@ -47,10 +46,9 @@ function drawReports(values, parts) {
   if (!files.length) return [];
   const rows = files.map((file) => [file.name, verdict(file.verdict), file.epsilon?.shown ?? "-", file.neighbors ?? file.choice ?? "-", about(file),
     folded("findings", element("pre", { tabindex: "0" }, file.lines.join("\n")))]);
-  const csv = [["file", "verdict", "epsilon", "neighbors", "run"], ...files.map((file) => [file.name, file.verdict, file.epsilon?.upper, file.neighbors, about(file)])]
-    .map((row) => row.map((cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`).join(",")).join("\n");
+  const raw = files.map((file) => [file.name, file.verdict, file.epsilon?.upper, file.neighbors, about(file)]);
   return [card(counted(files.length, "file"), table(["file", "verdict", "epsilon", "neighbors", "run", ""], rows),
-    tools("Files of the table", tool("Save CSV", () => save("reports.csv", `${csv}\n`, "text/csv"))))];
+    tools("Files of the table", saveTable("reports", ["file", "verdict", "epsilon", "neighbors", "run"], raw)))];
 }
 
 function about(file) {

@@ -47,7 +47,7 @@ function visit(name) {
 
 function fromAddress() {
   const [name, query] = location.hash.slice(1).split("?");
-  show(name in VIEWS ? name : "training", Object.fromEntries(new URLSearchParams(query ?? "")));
+  show(Object.hasOwn(VIEWS, name) ? name : "training", Object.fromEntries(new URLSearchParams(query ?? "")));
 }
 
 function toAddress() {
@@ -156,7 +156,9 @@ function plainNumber(value) {
 }
 
 function parsed(text, field) {
-  const plain = text.trim().replace(/[,_\s](?=\d{3})/g, "");
+  const trimmed = text.trim();
+  const grouped = field.whole && /^[1-9]\d{0,2}([,_ ]\d{3})+$/.test(trimmed); // 60,000, but not 0,800
+  const plain = grouped ? trimmed.replace(/[,_ ]/g, "") : trimmed;
   if (plain === "") return null;
   const value = Number(plain);
   return field.whole && Number.isFinite(value) && !Number.isInteger(value) ? NaN : value;
@@ -226,7 +228,7 @@ async function follow(name, question, body) {
       if (message.part || message.error) mark(name);
     }
   } catch (fault) {
-    if (mine()) question.error = "the server does not answer; is sharpdp explore still running?";
+    if (mine()) question.error = fault.message;
   }
   if (!mine()) return;
   question.done = true;

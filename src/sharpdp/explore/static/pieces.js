@@ -2,14 +2,19 @@
 import { stream } from "/asking.js";
 import { element, standalone } from "/pictures.js";
 
+// What one part of an answer says under this name.
+export const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
+
 export function card(title, ...children) {
   return element("section", { class: "card" }, element("h2", {}, title), ...children);
 }
 
+export const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+
 // A sentence about what is wrong; none if it is empty.
 export function complain(words) {
   const place = document.getElementById("error");
-  place.textContent = words.charAt(0).toUpperCase() + words.slice(1);
+  place.textContent = sentence(words);
   place.hidden = !words;
 }
 
@@ -52,11 +57,15 @@ export function toggle(label, pressed, act) {
 
 // A picture, and its numbers as a file.
 export function figure(picture, name, head, rows) {
-  const quoted = (cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`;
-  const csv = [head, ...rows].map((row) => row.map(quoted).join(",")).join("\n");
   return element("figure", {}, picture, tools(`Files of ${name}`,
     tool("Save SVG", () => save(`${name}.svg`, standalone(picture), "image/svg+xml")),
-    tool("Save CSV", () => save(`${name}.csv`, `${csv}\n`, "text/csv"))));
+    saveTable(name, head, rows)));
+}
+
+export function saveTable(name, head, rows) {
+  const quoted = (cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`;
+  const csv = [head, ...rows].map((row) => `${row.map(quoted).join(",")}\n`).join("");
+  return tool("Save CSV", () => save(`${name}.csv`, csv, "text/csv"));
 }
 
 export function save(name, text, type) {
@@ -108,9 +117,13 @@ export function asCode(title, entry, ...before) {
 async function file(plan, format, button) {
   const label = button.textContent;
   button.textContent = "Writing…";
-  for await (const message of stream("document", { plan, format })) {
-    if (message.part) save(message.part.name, message.part.document, format === "html" ? "text/html" : "text/plain");
-    if (message.error) complain(message.error);
+  try {
+    for await (const message of stream("document", { plan, format })) {
+      if (message.part) save(message.part.name, message.part.document, format === "html" ? "text/html" : "text/plain");
+      if (message.error) complain(message.error);
+    }
+  } catch (fault) {
+    complain(fault.message);
   }
   button.textContent = label;
 }

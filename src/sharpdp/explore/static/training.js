@@ -1,5 +1,5 @@
 // Training: one DP-SGD run over every batch scheme, and the noise that each needs for a target.
-import { asCode, card, chooser, claim, figure, folded, note, table } from "/pieces.js";
+import { asCode, card, chooser, claim, figure, find, folded, note, sentence, table } from "/pieces.js";
 import { bars, shown } from "/pictures.js";
 
 const YOURS = "your loader";
@@ -39,8 +39,6 @@ export const training = {
   ],
 };
 
-const find = (parts, name) => (parts ?? []).find((part) => part[name])?.[name];
-
 function rowsOf(parts) {
   const rows = [...(parts["training-loader"] ?? []), ...(parts["training-schemes"] ?? [])].map((part) => part.row).filter(Boolean);
   return rows.sort((a, b) => (a.upper ?? Infinity) - (b.upper ?? Infinity) || (a.lower === undefined) - (b.lower === undefined));
@@ -56,7 +54,7 @@ function drawYours(values, parts) {
     notes.push(note(`Accounted as Poisson it would read ${poisson.most}; the truth is at least ${yours.least}.`, "note warn"));
   }
   for (const words of find(said, "suggestions") ?? []) notes.push(note(words));
-  return [card("Your loader", claim(`ε ≤ ${yours.most} `, `at δ = ${shown(values.delta)}, zero-out, ${yours.rigor}. ${yours.note}.`), ...notes)];
+  return [card("Your loader", claim(`ε ≤ ${yours.most} `, `at δ = ${shown(values.delta)}, zero-out, ${yours.rigor}. ${sentence(yours.note)}.`), ...notes)];
 }
 
 function drawAll(values, parts) {

@@ -1,0 +1,1 @@
+"""The last iterate of noisy gradient descent: theorems, and the schedules of shifts they need."""

@@ -1,0 +1,443 @@
+"""Bounds on the last iterate of noisy gradient descent. Proofs are in docs/last-iterate.md.
+
+In the unit of the noise of one step, a record that takes part moves the iterate by at most 1 / noise
+multiplier, twice that if it has two values. What earlier steps moved is multiplied by at most c in every
+later step, and noise is added to it: steps that contract forget.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+
+import numpy as np
+
+from sharpdp.batches import DeterministicBatches, PoissonBatches, ShuffledBatches
+from sharpdp.bounds.last_iterate.quadratic_pair import bernoulli_uses, quadratic_pair, shuffled_uses
+from sharpdp.bounds.last_iterate.shift_schedule import (
+    Participations,
+    log_power_sum,
+    squared_mu,
+)
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import bound as register
+from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism
+from sharpdp.numerics.special import UNIT_ROUNDOFF
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.opposed import opposed
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.released_index import released
+from sharpdp.pairs.subsampled import sampled_gaussian
+
+__all__ = [
+    "any_loss_lower",
+    "contracting_batches_upper",
+    "contracting_poisson_upper",
+    "contracting_shuffle_upper",
+    "every_step_upper",
+    "full_batch_upper",
+    "penalized_linear_lower",
+    "penalized_linear_sampled_lower",
+]
+
+STEPS = (
+    "nothing but the last iterate is released, no checkpoint and no average; the loss of every possible "
+    "record has the stated gradient norm and smoothness, and is convex if stated so, without clipping of "
+    "gradients; all steps have the stated learning rate and penalty, and no momentum; the start does not "
+    f"depend on the data; noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}"
+)
+LINEAR = (
+    "the loss of the record is linear with the largest gradient, all other losses are zero, and the "
+    "start is known"
+)
+_ROUNDING = 1e-12
+"""Relative allowance for a handful of products, logarithms and exponentials."""
+
+_MOST_POSITIONS = 256
+"""Positions in an epoch that are told apart; neighbors count as the later one of them."""
+
+_SHARES = np.linspace(0.02, 0.9, 45)
+"""Shares of the noise that may hide what came before a window; every choice gives an upper bound."""
+
+bound = partial(register, holds_when=STEPS, attained_when=LINEAR, proof="last-iterate")
+EVERY_NOTION = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+
+
+def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
+    """Logarithm of the Lipschitz constant of a step, rounded up; see `LastIterate.contraction_of`."""
+    penalty, curved = _rates(mechanism)
+    curved *= fullness
+    assert mechanism.loss is not None
+    if not mechanism.loss.convex:
+        return math.log((abs(1.0 - penalty) + curved) * (1.0 + _ROUNDING) + _ROUNDING)
+    if penalty < 1.0:
+        shrinking = math.log1p(-penalty * (1.0 - 4.0 * UNIT_ROUNDOFF)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+    else:
+        shrinking = math.log(penalty - 1.0 + 8.0 * UNIT_ROUNDOFF * penalty)
+    # a step that is not too long overshoots by nothing
+    over = (penalty + curved) * (1.0 + 8.0 * UNIT_ROUNDOFF) - 1.0
+    return max(shrinking, math.log(over)) if over > 0.0 else shrinking
+
+
+def _rates(mechanism: LastIterate) -> tuple[float, float]:
+    """Learning rate times regularization, and times smoothness."""
+    assert mechanism.loss is not None
+    assert mechanism.learning_rate is not None
+    rate = mechanism.learning_rate
+    return rate * mechanism.loss.regularization, rate * mechanism.loss.smoothness
+
+
+def _move(mechanism: LastIterate, adjacency: Adjacency) -> float:
+    """What one use of a record moves the iterate by, in deviations of the noise."""
+    return (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0) / mechanism.noise_multiplier
+
+
+def _diameter(mechanism: LastIterate, adjacency: Adjacency) -> float:
+    """The diameter in units of what one use of a record moves, rounded up; infinite without one."""
+    if mechanism.diameter is None:
+        return math.inf
+    size = mechanism.batches.expected_batch_size
+    assert mechanism.loss is not None
+    assert mechanism.learning_rate is not None
+    assert size is not None
+    moved = mechanism.learning_rate * mechanism.loss.gradient_norm / size
+    moved *= 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
+    return mechanism.diameter / moved * (1.0 + _ROUNDING)
+
+
+def _over(mechanism: LastIterate, scheme: type) -> bool:
+    return mechanism.loss is not None and type(mechanism.batches) is scheme
+
+
+def _is_exact(mechanism: LastIterate) -> bool:
+    """Full batches, no projection, and steps that contract as the penalty alone does."""
+    if not _over(mechanism, DeterministicBatches) or mechanism.diameter is not None:
+        return False
+    scheme = mechanism.batches
+    assert isinstance(scheme, DeterministicBatches)
+    # a hair of room, so that the slower of two rates is known to be the one of the penalty
+    return scheme.steps_per_epoch == 1 and mechanism.largest_fullness >= 1.0 + _ROUNDING
+
+
+@bound(
+    adjacency=EVERY_NOTION,
+    source="bok2024 Section 4; altschuler2022",
+    proof="",
+    applies=_is_exact,
+)
+def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Upper side of full-batch descent on smooth convex losses with a penalty: one Gaussian pair.
+
+        mu^2 = (1 - c^t) / (1 + c^t) (1 + c) / (1 - c) / s^2,   c = 1 - learning rate * regularization
+
+    for t steps at noise multiplier s, four times that for replace-one; t / s^2 without a penalty. It is
+    bounded in t: steps before the last few 1 / (1 - c) cost nothing. `penalized_linear_lower` attains it.
+
+    Numerics: mu is rounded up, by a relative 1e-11 at most.
+
+    >>> from sharpdp.mechanisms import SmoothLoss
+    >>> plan = DeterministicBatches(dataset_size=50, batch_size=50, epochs=1000)
+    >>> loss = SmoothLoss(gradient_norm=1.0, smoothness=1.0, regularization=0.5)
+    >>> run = LastIterate(plan, noise_multiplier=1.0, learning_rate=1.0, loss=loss)
+    >>> round(full_batch_upper(run, Adjacency.ZERO_OUT)[0][0].mu ** 2, 9)  # 1.5 / 0.5
+    3.0
+    """
+    return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
+
+
+def _batch_uses(mechanism: LastIterate, position: int) -> Participations:
+    """A record that is used in every epoch, so many steps before its end."""
+    scheme = mechanism.batches
+    assert isinstance(scheme, DeterministicBatches | ShuffledBatches)
+    period = scheme.steps_per_epoch
+    return Participations(scheme.steps, position, position + period, period, scheme.epochs - 1)
+
+
+def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> float:
+    diameter = _diameter(mechanism, adjacency)
+    square = squared_mu(_log_contraction(mechanism), uses, diameter)
+    return _move(mechanism, adjacency) * math.sqrt(square)
+
+
+@bound(
+    adjacency=EVERY_NOTION,
+    source="bok2024 Section 4; chien2025",
+    applies=lambda mechanism: _over(mechanism, DeterministicBatches),
+    yields_to=("full_batch_upper",),
+)
+def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Upper side of deterministic batches, full or cyclic, by the best schedule of shifts.
+
+    A record of the last batch of an epoch is the worst: noise after a use hides it. With contraction c, l
+    batches an epoch, E epochs and no projection
+
+        mu^2 s^2 = 1 + c^(2l-2) (1 - c^2) / (1 - c^l)^2 (1 - c^(l(E-1))) / (1 + c^(l(E-1))).
+
+    A projection onto a set of diameter D bounds the distance at any time: all that came before a window
+    of steps counts as D. Losses that are not convex have c > 1; the window may still be worth it.
+
+    Numerics: see `bounds.last_iterate.shift_schedule`; the constants and c are rounded up.
+    """
+    return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
+
+
+def _shuffles(mechanism: LastIterate) -> bool:
+    """Shuffled batches that use every record once in every epoch."""
+    scheme = mechanism.batches
+    return (
+        _over(mechanism, ShuffledBatches)
+        and isinstance(scheme, ShuffledBatches)
+        and scheme.examples_per_epoch == scheme.dataset_size
+    )
+
+
+def _shuffles_and_contracts(mechanism: LastIterate) -> bool:
+    """Steps that expand distances are refused: there an earlier use is not better than a later one."""
+    return _shuffles(mechanism) and _log_contraction(mechanism) <= 0.0
+
+
+@bound(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    source="bok2024 Section 4; chien2025; jiang2025",
+    applies=_shuffles_and_contracts,
+)
+def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Upper side of shuffled batches: the place of a record in the last epoch is random and revealed.
+
+    Given its place, q steps before the end, the record is as in deterministic batches. Where the order is
+    drawn anew, its places in earlier epochs count as the worst ones, at their ends. (A step later is
+    never better: see the proof.)
+
+    Numerics: as for `contracting_batches_upper`; of more than 256 places, neighbors count as the last one
+    of them.
+    """
+    scheme = mechanism.batches
+    assert isinstance(scheme, ShuffledBatches)
+    period, size = scheme.steps_per_epoch, scheme.dataset_size
+    rest = size - (period - 1) * scheme.batch_size  # in the last batch
+    edges = np.unique(np.linspace(0, period, min(period, _MOST_POSITIONS) + 1).astype(int))
+    pairs, weights = [], []
+    for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        uses = _batch_uses(mechanism, first)
+        if scheme.order == "redrawn":
+            uses = Participations(scheme.steps, first, period, period, scheme.epochs - 1)
+        pairs.append(GaussianPair(_mu(mechanism, adjacency, uses)))
+        held = (end - first) * scheme.batch_size
+        weights.append((held - scheme.batch_size + rest if first == 0 else held) / size)
+    return ((released(pairs, weights), 1),)
+
+
+def _samples(mechanism: LastIterate) -> bool:
+    """Poisson batches of known expected size, over losses that let a batch be larger than that."""
+    return (
+        _over(mechanism, PoissonBatches)
+        and mechanism.batches.dataset_size is not None
+        and mechanism.largest_fullness > 1.0
+        and _log_contraction(mechanism, 0.0) < 0.0
+        and _chance_of_large_batch(mechanism) < 1.0
+    )
+
+
+@bound(
+    adjacency=EVERY_NOTION,
+    source="bok2024 Section 4; altschuler2022; zhu2022 Theorem 11",
+    applies=_samples,
+)
+def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Upper side of Poisson batches: a window of sampled steps, and what came before as one Gaussian.
+
+    Before the last w steps two runs are at most z = (1 - c^(t-w)) / (1 - c) moves apart, or the diameter.
+    A share h of the noise hides that distance, contracted, over the window; the rest hides uses there:
+
+        N(mu, 1) against N(0, 1),   mu^2 = (c^w z / s)^2 (1 - c^2) / (1 - c^(2w)) / h,
+        w sampled Gaussian pairs of noise multiplier s sqrt(1 - h).
+
+    Steps contract by c = 1 - learning rate * regularization as long as no batch has more than
+    ``largest_fullness`` times its expected size; that one has counts as revealing everything.
+
+    Numerics: the window and the share are looked for by a normal approximation, which decides nothing but
+    how good the bound is. A Chernoff bound on the sizes of batches, c and all else are rounded up.
+    """
+    scheme = mechanism.batches
+    assert isinstance(scheme, PoissonBatches)
+    window, share = _window(mechanism, adjacency)
+    log_c = _log_contraction(mechanism, 0.0)
+    move = _move(mechanism, adjacency)
+    pairs: list[tuple[GaussianPair | AtomicPair, int]] = []
+    before = _before(log_c, scheme.steps, window, _diameter(mechanism, adjacency))
+    if before > 0.0:
+        pairs.append((GaussianPair(move * before / math.sqrt(share) * (1.0 + _ROUNDING)), 1))
+    kept = 1.0 if before == 0.0 else math.sqrt(1.0 - share)
+    used = 1.0 / (mechanism.noise_multiplier * kept) * (1.0 + _ROUNDING)
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    step = (opposed if replaced else sampled_gaussian)(used, scheme.sample_rate)
+    too_large = _chance_of_large_batch(mechanism)
+    if too_large > 0.0:
+        pairs.append((AtomicPair.approximate(0.0, too_large), 1))
+    return (*pairs, (step, window))
+
+
+def _before(log_c: float, steps: int, window: int, diameter: float) -> float:
+    """c^w z over the square root of the window's summed c^(2i), in moves; rounded up."""
+    if window == steps:
+        return 0.0
+    distance = math.expm1((steps - window) * log_c) / math.expm1(log_c)
+    hidden = math.expm1(2.0 * window * log_c) / math.expm1(2.0 * log_c)
+    apart = min(distance, diameter) * math.exp(window * log_c) / math.sqrt(hidden)
+    return apart * (1.0 + _ROUNDING)
+
+
+@lru_cache(maxsize=64)
+def _window(mechanism: LastIterate, adjacency: Adjacency) -> tuple[int, float]:
+    """A good window, and a good share of the noise for what came before it; both are only choices."""
+    scheme = mechanism.batches
+    assert isinstance(scheme, PoissonBatches)
+    log_c, steps = _log_contraction(mechanism, 0.0), scheme.steps
+    diameter, move = _diameter(mechanism, adjacency), _move(mechanism, adjacency)
+    best = (_spread(scheme, steps, move), steps, 0.5)
+    for window in np.unique(np.geomspace(1, steps, 200).astype(int)).tolist()[:-1]:
+        before = (move * _before(log_c, steps, window, diameter)) ** 2
+        for share in _SHARES.tolist():
+            total = before / share + _spread(scheme, window, move / math.sqrt(1.0 - share))
+            best = min(best, (total, window, share))
+    return best[1], best[2]
+
+
+def _spread(scheme: PoissonBatches, steps: int, move: float) -> float:
+    """About the square of mu of so many sampled steps."""
+    grown = math.expm1(min(move * move, 600.0))
+    return min(steps * scheme.sample_rate**2 * grown, steps * move * move)
+
+
+def _chance_of_large_batch(mechanism: LastIterate) -> float:
+    """A bound on the chance that some batch, with the record, is too large for its step to contract."""
+    scheme = mechanism.batches
+    assert isinstance(scheme, PoissonBatches)
+    assert scheme.dataset_size is not None
+    size, rate = scheme.dataset_size, scheme.sample_rate
+    most = math.floor(mechanism.largest_fullness * rate * size * (1.0 - _ROUNDING))
+    if most >= size:
+        return 0.0
+    # at least `most` of the others, by the bound of Chernoff
+    share = most / size
+    if share <= rate:
+        return 1.0
+    divergence = share * math.log(share / rate) + (1.0 - share) * math.log(
+        (1.0 - share) / (1.0 - rate)
+    )
+    exponent = math.log(scheme.steps) - size * divergence * (1.0 - 1e-9)
+    return min(math.exp(min(exponent, 0.0)) * (1.0 + _ROUNDING), 1.0)
+
+
+def _steps_released(mechanism: LastIterate, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+    """The same run with every step released."""
+    return DPSGD(mechanism.batches, noise_multiplier=mechanism.noise_multiplier), adjacency
+
+
+@bound(
+    adjacency=tuple(Adjacency),
+    holds_when="the bound on releasing every step holds, and no gradient is longer than the norm that "
+    "scales the noise",
+    source="dong2022 Theorem 3.2",
+    proof="",
+    yields_to=("full_batch_upper",),
+    converts=_steps_released,
+)
+def every_step_upper(
+    mechanism: LastIterate, adjacency: Adjacency, pairs: PairCounts, width: float
+) -> PairCounts:
+    """Upper side of the last iterate by releasing every step, of which it is a function."""
+    return pairs
+
+
+@bound(
+    adjacency=tuple(Adjacency),
+    attained_when="the loss, which is neither convex nor smooth, writes the result of every step into "
+    "parameters that later steps magnify, so that the last iterate tells them all; and what attains the "
+    "bound on releasing every step",
+    source="annamalai2024",
+    applies=lambda mechanism: mechanism.loss is None,
+    converts=_steps_released,
+)
+def any_loss_lower(
+    mechanism: LastIterate, adjacency: Adjacency, pairs: PairCounts, width: float
+) -> PairCounts:
+    """Lower side of the last iterate over all losses: that of releasing every step.
+
+    A supremum: losses come as close to it as one likes.
+    """
+    return pairs
+
+
+def _log_kept(mechanism: LastIterate) -> float:
+    """Logarithm of 1 - learning rate * regularization, by which a step multiplies what came before.
+
+    Infinite, and no lower side, where that is negative.
+    """
+    penalty, _ = _rates(mechanism)
+    return math.log1p(-penalty) if penalty < 1.0 else math.inf
+
+
+def _is_linear(mechanism: LastIterate) -> bool:
+    """Whether linear losses stay what they are: no projection, and no penalty that overshoots."""
+    return (
+        mechanism.loss is not None
+        and mechanism.diameter is None
+        and _log_kept(mechanism) < math.inf
+    )
+
+
+@bound(
+    adjacency=EVERY_NOTION,
+    source="bok2024 Section 4; dong2022 Theorem 2.7",
+    proof="",
+    applies=lambda mechanism: _over(mechanism, DeterministicBatches) and _is_linear(mechanism),
+)
+def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Lower side of deterministic batches: a linear loss with the penalty has a Gaussian last iterate.
+
+        mu = (sum over uses of r^q) / sqrt(sum over all steps of r^(2i)) / s,   r = 1 - learning rate * l
+
+    with regularization l and q steps after a use; twice that for replace-one. The record is in the last
+    batch of every epoch.
+
+    Numerics: sums of powers to a relative 1e-13; mu is rounded down by 1e-11 of itself.
+    """
+    scheme = mechanism.batches
+    assert isinstance(scheme, DeterministicBatches)
+    log_r = _log_kept(mechanism)
+    moved = log_power_sum(scheme.steps_per_epoch * log_r, scheme.epochs)
+    noise = 0.5 * log_power_sum(2.0 * log_r, scheme.steps)
+    return (
+        (GaussianPair(_move(mechanism, adjacency) * math.exp(moved - noise) * (1.0 - 1e-11)), 1),
+    )
+
+
+def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
+    drawn = _over(mechanism, PoissonBatches) or _shuffles(mechanism)
+    return drawn and _is_linear(mechanism)
+
+
+@bound(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
+    source="bok2024 Section 4; choquette2024",
+    applies=_is_linear_and_sampled,
+)
+def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Lower side of Poisson and shuffled batches: a linear loss with the penalty, used at random steps.
+
+        N(W, V) against N(0, V),   W = sum over uses of r^q / s,   V = sum over all steps of r^(2i)
+
+    where q steps follow a use, and r = 1 - learning rate * regularization.
+
+    Numerics: W is rounded down to a lattice, and its oldest terms are left out; which cell of the line
+    the iterate lies in is a function of it. See `bounds.last_iterate.quadratic_pair`.
+    """
+    scheme, log_r = mechanism.batches, _log_kept(mechanism)
+    if isinstance(scheme, PoissonBatches):
+        uses = bernoulli_uses(scheme.sample_rate, scheme.steps, math.exp(log_r))
+    else:
+        assert isinstance(scheme, ShuffledBatches)
+        uses = shuffled_uses(scheme, math.exp(log_r))
+    noise = math.exp(0.5 * log_power_sum(2.0 * log_r, scheme.steps))
+    return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / noise), 1),)

@@ -1,0 +1,546 @@
+"""Noisy gradients of the batches of a plan, for the training loop of any framework.
+
+    run = PrivateGradients(plan, model, loss, dataset, clip=1.0)
+    for batch in run.loader():           # one pass is one epoch
+        run.backward(batch)              # in place of loss.backward()
+        optimizer.step()
+    run.epsilon(delta=1e-5)
+
+A framework decides when batches are loaded and when the optimizer moves. What is released is one noisy
+sum for each step, and it is made here: the gradient of every example is computed alone, clipped and
+summed, exact Gaussian noise is added once, and the step is counted before anything else sees it. Whatever
+the optimizer does afterwards is post-processing. Batches come with the numbers of their examples, and one
+that is not the next of the plan is refused before anything is released, so that a framework that skips,
+repeats, mixes or shares out batches stops instead of training on others than those accounted for.
+
+Needs `pip install torch`. On several processes of torch.distributed every rank makes the same object, and
+each of them loads its part of every batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from sharpdp.extras import optional_packages
+
+with optional_packages("learn", "torch"):
+    import torch
+    from torch import Tensor, nn
+    from torch.func import functional_call
+    from torch.utils import _pytree as pytree
+
+from sharpdp._validate import HintedKeywords, count, kind_of, open_probability, short_repr
+from sharpdp.accounting import Guarantee, account
+from sharpdp.bracket import Bracket
+from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.integrations.torch import BatchSampler, batches_per_pass, loader
+from sharpdp.learn.gaussian_noise import StepNoise, secret
+from sharpdp.learn.gradients import ClippedGradients
+from sharpdp.learn.ranks import Ranks, unwrapped
+from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.randomness.keyed_stream import KEY_BYTES
+
+__all__ = ["PlannedBatch", "PrivateGradients"]
+
+Loss = Callable[[Any, Any], Tensor]
+"""The loss of a batch, from the model and the collated examples; it sees one example at a time."""
+
+ALIGNED = 16
+"""Bytes to whose multiples packed tensors are filled up, so that every type of torch can start there."""
+
+
+PREFIX = "model."
+"""What `_Packed` puts before the names of the model's parameters, from which noise is drawn."""
+
+
+class PlannedBatch(NamedTuple):
+    """Examples, and their numbers in the data set."""
+
+    numbers: Tensor
+    """The numbers, one for each example."""
+    examples: Any
+    """What the collate function made of them."""
+
+
+class PrivateGradients(HintedKeywords):
+    """The noisy gradients of one DP-SGD run, one for each batch of its plan.
+
+    `backward` takes the place of ``loss.backward()``: it sets the gradients of the model's trainable
+    parameters to the sum of clipped per-example gradients plus noise, over the batch size that the plan
+    expects. Each call is one step, and is counted.
+
+    The loss is computed for one example at a time, as a batch of one. So a loss that is averaged over the
+    tokens of a batch, or divided by their number, cannot make one example depend on another. Where torch
+    can, many examples are computed at once (``vmap``); otherwise one after the other.
+
+    The neighbors are those of zero-out: gradients are divided by a number that follows from the size of
+    the data set.
+
+    Steps that are taken again after a crash use the same batches, and the same noise if the sum is the
+    same, bit for bit. If both outcomes of a step were seen, account for noise_multiplier / sqrt(2).
+
+    Args:
+        plan: The scheme, with a dataset_size, and the noise multiplier.
+        model: The model, whose trainable parameters get the gradients.
+        loss: Function of the model and the collated examples, such as
+            ``lambda model, batch: cross_entropy(model(batch[0]), batch[1])``.
+        dataset: A data set, or tensors that have a length, of the plan's dataset_size examples.
+        clip: Largest l2 norm of an example's gradient, from 1e-30 to 1e30.
+        key: Secret of at least 16 bytes from which batches and noise are drawn; None for a fresh one.
+            Keep it to resume a run, apart from checkpoints: whoever has it can take the noise off.
+        collate: Function from a list of examples to tensors, or mappings, lists and tuples of them, with
+            a row for each example; None for torch's default.
+        physical_batch_size: Examples whose gradients are computed at once, at least 1.
+        budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
+            it now, and loaders end after them; None for none.
+        budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+        group_size: How many records one protected unit, such as a user, has in the data; None for that of
+            the budget.
+
+    Attributes:
+        step: Number of steps that were released.
+
+    Raises:
+        BudgetExceeded: The budget does not allow a single step.
+        InvalidArgument: An argument is out of range, the data are not of the plan's size, or ranks were
+            given different things.
+        WrongType: An argument has the wrong type.
+
+    >>> from sharpdp.batches import PoissonBatches
+    >>> plan = DPSGD(PoissonBatches(dataset_size=40, batch_size=10, epochs=1), noise_multiplier=2.0)
+    >>> data = torch.utils.data.TensorDataset(torch.randn(40, 3), torch.randn(40, 1))
+    >>> model = nn.Linear(3, 1)
+    >>> run = PrivateGradients(
+    ...     plan,
+    ...     model,
+    ...     lambda model, rows: nn.functional.mse_loss(model(rows[0]), rows[1]),
+    ...     data,
+    ...     clip=1.0,
+    ...     key=b"k" * 32,
+    ... )
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> for batch in run.loader():
+    ...     run.backward(batch)
+    ...     optimizer.step()
+    >>> run
+    <PrivateGradients: 4 of 4 steps of DP-SGD (noise multiplier 2, Poisson batches: 4 steps at sample
+    rate 0.25 of 40 examples)>
+    >>> print(run.epsilon(delta=1e-5))
+    1.36473 <= epsilon <= 1.36525 at delta=1e-05 | Poisson batches, zero-out, certified
+    """
+
+    def __init__(
+        self,
+        plan: DPSGD,
+        model: nn.Module,
+        loss: Loss,
+        dataset: Any,
+        *,
+        clip: float,
+        key: bytes | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        physical_batch_size: int = 256,
+        budget: Budget | Ledger | None = None,
+        budget_key: str | None = None,
+        group_size: int | None = None,
+    ) -> None:
+        """Check that everything fits together, and count the steps in the budget."""
+        given: object = plan
+        if not isinstance(given, DPSGD):
+            hint = "Try DPSGD(scheme, noise_multiplier=...)."
+            raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
+        if isinstance(loss, type) or not callable(loss):
+            raise WrongType(
+                "loss must be a function of the model and the collated examples; got "
+                f"{short_repr(loss)}."
+            )
+        self.ranks = Ranks.of_process()
+        self.plan, self.model, self.step = plan, unwrapped(model), 0
+        fresh = partial(secrets.token_bytes, KEY_BYTES)
+        self.key = self.ranks.from_first(fresh) if key is None else secret(key)
+        self.sampler = _Sampler(self)
+        self._loader = partial(
+            loader, _Numbered(dataset), self.sampler, collate=_NumberedCollate(collate)
+        )
+        example = self._loader().collate_fn([(0, dataset[0])]).examples  # checks the data as well
+        self._packed = _Packed(self.model, loss)
+        self.gradients = self._gradients(self._packed.rows(example, 1), clip, physical_batch_size)
+        if self.ranks.size > 1:
+            self.ranks.check_same(
+                key=hashlib.blake2b(self.key).hexdigest(),
+                plan=repr((plan, clip)),
+                parameters=self._seen,
+            )
+        size = plan.batches.expected_batch_size
+        assert size is not None  # every scheme that can be drawn has one
+        self._divisor = size
+        self._released: list[tuple[Tensor, Tensor, int]] = []
+        self._begin(0)
+        if budget is not None:
+            self.count_in(budget, key=budget_key, group_size=group_size)
+
+    def __repr__(self) -> str:
+        """Number of steps released and the plan; nothing of the key, the data or the model."""
+        of = f"{self.step} of {self.plan.batches.steps} steps of {self.plan.describe()}"
+        return f"<{type(self).__name__}: {of}>"
+
+    _counted: int | None = None
+
+    @property
+    def last(self) -> int:
+        """Number of steps after which the run ends: those of the plan, or those that a budget allows."""
+        steps = self.plan.batches.steps
+        return steps if self._counted is None else min(self._counted, steps)
+
+    def loader(self, **options: Any) -> Any:
+        """A torch DataLoader of `PlannedBatch`, one pass an epoch; a pass goes on where the run stands.
+
+        Args:
+            **options: Options of torch's DataLoader, such as ``num_workers``; none that selects examples.
+
+        Returns:
+            The DataLoader. Its length is that of a whole pass, also if less is left.
+
+        Raises:
+            InvalidArgument: An option would draw other batches, or torch's DataLoader refuses it.
+        """
+        return self.loader_over(_Passes(self.sampler), **options)
+
+    def loader_over(self, passes: Any, **options: Any) -> Any:
+        """The loader of a framework that wants passes of its own; `backward` takes no other batches."""
+        made = self._loader(**options)
+        named = {name: getattr(made, name) for name in ("dataset", "collate_fn")}
+        return torch.utils.data.DataLoader(batch_sampler=passes, **named, **options)
+
+    def count_in(
+        self, budget: Budget | Ledger, *, key: str | None = None, group_size: int | None = None
+    ) -> int:
+        """Count as many steps of the plan as a budget allows, and stop there.
+
+        Args:
+            budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
+            key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            group_size: How many records one protected unit, such as a user, has in the data; None for
+                that of the budget.
+
+        Returns:
+            The number of steps that were counted.
+
+        Raises:
+            BudgetExceeded: The budget does not allow a single step.
+            InvalidArgument: Steps were taken before, and there is no key.
+            WrongType: budget is neither of these.
+        """
+        self._counted = self.ranks.from_first(
+            lambda: counted_rounds(
+                budget,
+                self.plan.stopped_after,
+                self.plan.batches.steps,
+                note="training run",
+                key=key,
+                group_size=group_size,
+                done=self.step,
+            )
+        )
+        self.sampler.stop_after(self._counted)
+        return self._counted
+
+    def backward(self, batch: PlannedBatch) -> None:
+        """Release the noisy gradient of the next batch of the plan, and set it as the gradient.
+
+        The step counts from the moment at which its noise is drawn.
+
+        Args:
+            batch: The batch, as a `loader` of this run gave it; on several ranks, the part of this one.
+
+        Raises:
+            BudgetExceeded: The budget allows no more steps. Nothing was released.
+            InvalidArgument: It is not the next batch of the plan, the plan has no more steps, or its
+                examples were not collated one by one. Nothing was released.
+            WrongType: It is no `PlannedBatch`.
+        """
+        steps = self.plan.batches.steps
+        if self._counted is not None and self.step >= self._counted:
+            check_counted(self._counted, steps, "steps")
+        if self.step >= steps:
+            raise InvalidArgument(
+                f"steps must be at most the {steps} of the plan, all of which were run; got one more. "
+                "Plan a longer run: its privacy is that of the whole."
+            )
+        if self.step == self._first:
+            self.ranks.check_same(parameters=self._seen)
+        rows = len(getattr(batch, "numbers", ()))
+        total = self.ranks.summed(rows, partial(self._part, batch), self.gradients.parameters)
+        named = {name.removeprefix(PREFIX): value for name, value in total.items()}
+        released = self._noise.added(named, self.step)
+        self.step += 1
+        self.sampler.drawn.popleft()
+        self._released = []
+        for name, parameter in self.model.named_parameters():
+            if name in released:
+                mean = released[name] / self._divisor
+                parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+                self._released.append((parameter, parameter.grad, parameter.grad._version))
+
+    def check_gradients(self) -> None:
+        """An error unless the model's gradients are those that `backward` set last, unchanged.
+
+        For frameworks that call the optimizer themselves: gradients of a loss that was not clipped may
+        not reach it.
+
+        Raises:
+            InvalidArgument: Something else set or changed the gradients of a trainable parameter.
+        """
+        ours = {
+            id(parameter)
+            for parameter, gradient, version in self._released
+            if parameter.grad is gradient and gradient._version == version
+        }
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad and parameter.grad is not None and id(parameter) not in ours:
+                raise InvalidArgument(
+                    f"gradients must be those that backward released; got others for {name!r}. Call "
+                    "run.backward(batch) once a step, and no loss.backward()."
+                )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The privacy of the steps that were released, at least one, under zero-out."""
+        if self.step == 0:
+            raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
+        return account(self.plan.stopped_after(self.step), adjacency=Adjacency.ZERO_OUT)
+
+    def epsilon(self, *, delta: float) -> Bracket:
+        """Bracket for epsilon of the steps that were released.
+
+        Args:
+            delta: Delta, in (0, 1).
+
+        Returns:
+            The bracket.
+
+        Raises:
+            InvalidArgument: delta is out of range, or no step was taken yet.
+            WrongType: delta is no number.
+        """
+        return self.guarantee.epsilon(delta=open_probability(delta=delta))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the run stands: to be saved with the model, without the key.
+
+        Returns:
+            Plain data: the step, the plan, and a fingerprint of the key.
+        """
+        told = {"plan": repr(self.plan), "clip": self.gradients.clip}
+        return {**self.sampler.state_dict(step=self.step), **told}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on from a state of the same run, made by a process before this one.
+
+        Args:
+            state: What `state_dict` gave.
+
+        Raises:
+            InvalidArgument: The state is that of another run, or this run is beyond it.
+            WrongType: It is no such state.
+        """
+        if not isinstance(state, Mapping) or not {"step", "plan", "clip"} <= set(state):
+            raise WrongType(f"state must be one of state_dict(); got {short_repr(state)}.")
+        for name, ours in (("plan", repr(self.plan)), ("clip", self.gradients.clip)):
+            if state[name] != ours:
+                raise InvalidArgument(
+                    f"state must be that of a run with {name} {ours}; got {short_repr(state[name])}."
+                )
+        step = count(least=0, step=state["step"])
+        if step < self.step:
+            raise InvalidArgument(
+                f"state must be at step {self.step} or later; got one at step {step}. The steps after it "
+                "were released, and taking them again would release them a second time. Start a new "
+                "process to resume from a checkpoint, or account for noise_multiplier / sqrt(2)."
+            )
+        self.sampler.load_state_dict(state)
+        self._begin(step)
+
+    def _begin(self, step: int) -> None:
+        """Stand at a step, with noise for it and all later ones."""
+        self.step = self._first = step
+        noise, clip = self.plan.noise_multiplier, self.gradients.clip
+        self._noise = StepNoise(noise_multiplier=noise, clip=clip, key=self.key, start=step)
+
+    def _part(self, batch: PlannedBatch) -> dict[str, Tensor]:
+        """The sum over the examples of this rank, if they are the next ones of the plan."""
+        if not isinstance(batch, PlannedBatch):
+            raise WrongType(f"batch must be one of a loader() of this run; got {kind_of(batch)}.")
+        drawn = self.sampler.drawn[0] if self.sampler.drawn else None
+        if batch.numbers.tolist() != drawn:
+            raise InvalidArgument(
+                f"batch must be that of step {self.step} of the plan; got another one, of "
+                f"{len(batch.numbers)} examples. Batches that a loader of this run hands out must reach "
+                "backward once each and in order: nothing may skip, repeat, mix or share them out again."
+            )
+        rows = self._packed.rows(batch.examples, len(drawn))
+        return self.gradients.sum(rows, rows.new_zeros(len(rows), 0))
+
+    def _gradients(self, example: Tensor, clip: float, pieces: int) -> ClippedGradients:
+        """Gradients of many examples at once if torch can, and of one after the other if not."""
+        targets = example.new_zeros(1, 0)
+        at_once = ClippedGradients(self._packed, _given, clip, pieces)
+        try:
+            at_once.check(example, targets)
+        except InvalidArgument:
+            one_by_one = _OneByOne(self._packed, _given, clip, pieces)
+            one_by_one.check(example, targets)
+            return one_by_one
+        return at_once
+
+    @property
+    def _seen(self) -> str:
+        """A hash of the trainable parameters, which must be the same on all ranks."""
+        digest = hashlib.blake2b()
+        if self.ranks.size > 1:
+            for name, value in self.gradients.parameters.items():
+                numbers = value.to("cpu", torch.float64).contiguous().numpy().tobytes()
+                digest.update(name.encode() + numbers)
+        return digest.hexdigest()
+
+
+class _Sampler(BatchSampler):
+    """The batches of a run, drawn from where the run stands and remembered until it takes them."""
+
+    def __init__(self, run: PrivateGradients) -> None:
+        scheme: Any = run.plan.batches
+        per_pass = batches_per_pass(scheme)[-1] if scheme.dataset_size else 1
+        super().__init__(
+            scheme,
+            run.key,
+            shard=run.ranks.shard,
+            steps_per_pass=min(per_pass, scheme.steps),
+        )
+        self._run = run
+        self.drawn: deque[list[int]] = deque()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The rest of the pass in which the run stands; what was loaded ahead comes again."""
+        self.step = self._run.step
+        self.drawn.clear()
+        return super().__iter__()
+
+    def _pass(self, length: int) -> Iterator[list[int]]:
+        for batch in super()._pass(length):
+            self.drawn.append(batch)
+            yield batch
+
+
+class _Passes:
+    """A batch sampler whose length is that of a whole pass, wherever the run stands."""
+
+    def __init__(self, sampler: BatchSampler) -> None:
+        self.sampler = sampler
+
+    def __len__(self) -> int:
+        return self.sampler.steps_per_pass
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.sampler)
+
+    @property
+    def drop_last(self) -> bool:
+        return self.sampler.drop_last
+
+
+class _Numbered:
+    """A data set whose examples come with their numbers."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, number: int) -> tuple[int, Any]:
+        return number, self.dataset[number]
+
+
+class _NumberedCollate:
+    """A collate function that keeps the numbers of the examples beside them."""
+
+    def __init__(self, collate: Callable[[list[Any]], Any] | None) -> None:
+        self.collate = torch.utils.data.default_collate if collate is None else collate
+
+    def __call__(self, numbered: list[tuple[int, Any]]) -> PlannedBatch:
+        index = torch.tensor([number for number, _ in numbered], dtype=torch.long)
+        examples = self.collate([example for _, example in numbered])
+        return PlannedBatch(index, dict(examples) if isinstance(examples, Mapping) else examples)
+
+
+class _Packed(nn.Module):
+    """The loss of one example as a module whose input is one row of bytes: the tensors of the example."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self._loss = model, loss
+        self._form: Any = None
+
+    def rows(self, examples: Any, size: int) -> Tensor:
+        """The collated examples as one row of bytes each, on the device of the model."""
+        leaves, tree = pytree.tree_flatten(examples)
+        parts, form, device = [], [], next(self.model.parameters()).device
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor) or leaf.dim() == 0 or len(leaf) != size:
+                got = (
+                    f"a tensor of shape {tuple(leaf.shape)}"
+                    if isinstance(leaf, Tensor)
+                    else kind_of(leaf)
+                )
+                raise InvalidArgument(
+                    f"collate must return tensors with a row for each of {size} examples; got {got}. "
+                    "Examples that are packed together have no gradients of their own, and neither have "
+                    "columns that are no numbers."
+                )
+            plain = leaf.detach().to(device).contiguous()
+            data = plain.reshape(size, math.prod(plain.shape[1:]), 1).view(torch.uint8).flatten(1)
+            form.append((data.shape[1], plain.shape[1:], plain.dtype))
+            parts.append(nn.functional.pad(data, (0, -data.shape[1] % ALIGNED)))
+        if not parts:
+            raise InvalidArgument("collate must return tensors; got none.")
+        self._form = tree, form
+        return torch.cat(parts, 1)
+
+    def forward(self, row: Tensor) -> Tensor:
+        """The loss of the example in this row."""
+        tree, form = self._form
+        leaves, start = [], 0
+        for size, shape, kind in form:
+            leaves.append(row[:, start : start + size].view(kind).view(1, *shape))
+            start += size + -size % ALIGNED
+        value: object = self._loss(self.model, pytree.tree_unflatten(leaves, tree))
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            got = tuple(value.shape) if isinstance(value, Tensor) else kind_of(value)
+            raise WrongType(f"loss must return one number; got {got}.")
+        return value.reshape(1)
+
+
+class _OneByOne(ClippedGradients):
+    """Gradients of one example after the other, for models of which torch cannot compute many at once."""
+
+    def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        some = {name: value.requires_grad_() for name, value in self.parameters.items()}
+        each: list[dict[str, Tensor]] = []
+        for row in inputs.detach():
+            with torch.enable_grad():
+                value = functional_call(self.model, some, (row[None],)).sum()
+            found = torch.autograd.grad(value, list(some.values()), materialize_grads=True)
+            each.append(dict(zip(some, found, strict=True)))
+        return {name: torch.stack([gradients[name] for gradients in each]) for name in some}
+
+
+def _given(output: Tensor, _: Tensor) -> Tensor:
+    """The loss, which the module has computed already."""
+    return output
