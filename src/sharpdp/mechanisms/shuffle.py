@@ -106,7 +106,9 @@ class ShuffledReports(Mechanism):
         object.__setattr__(self, "users", users)
         _known(self.randomizer)
         stated = _agreed(self)
-        object.__setattr__(self, "local_epsilon", stated if stated == math.inf else _local(stated))
+        if not isinstance(self.randomizer, ApproximateRandomizer):
+            stated = _local(stated)
+        object.__setattr__(self, "local_epsilon", stated)
         rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "rounds", rounds)
         object.__setattr__(self, "population", _population(self.population, users))

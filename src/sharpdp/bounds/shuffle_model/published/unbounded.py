@@ -21,7 +21,10 @@ __all__ = [
     "shuffled_gaussian_moments_epsilon",
 ]
 
-UNSAFE = "all others hold one of the two values; too small if others may lie on the far side of one"
+UNSAFE = (
+    "neither an upper nor a lower bound: exact if all others hold one of the two values, too small if "
+    "others may lie on the far side of one"
+)
 
 
 @formula(holds_when=UNSAFE, source="liew2022 Theorem 1", composes=True)
