@@ -213,7 +213,8 @@ def canaries(_: Path) -> str:
 
 def same_batches(folder: Path) -> str:
     """The same, but every rank takes the whole batch, as if it were the only one."""
-    with mock.patch.object(Ranks, "pieces", lambda _, *sizes: Ranks().pieces(*sizes)):
+    pieces = Ranks.pieces
+    with mock.patch.object(Ranks, "pieces", lambda _, *sizes: pieces(Ranks(), *sizes)):
         return canaries(folder)
 
 

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.bounds.last_iterate import theorems
 from sharpdp.bounds.last_iterate.shift_schedule import Participations, squared_mu
+from sharpdp.composition.composition import Composition
+from sharpdp.pairs.pair import GaussianPair
 from sharpdp.report.words import in_words
 from tests.reference.last_iterate import Array, cheapest_shifts, delta, gaussian_mu, last_laws
 
@@ -169,11 +172,14 @@ def step(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40))]
 )
 @pytest.mark.parametrize("scheme", ["deterministic", "poisson", "shuffled"])
-def test_other_losses_by_quadrature(scheme: str, seed: int) -> None:
+def test_other_losses_by_quadrature(
+    scheme: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng([seed, len(scheme)])
     size, period = 3, 1 if scheme == "poisson" else int(rng.integers(1, 3))
     epochs = int(rng.integers(2, 5))
-    rate, penalty = float(rng.uniform(0.3, 1.2)), float(rng.uniform(0.05, 0.5))
+    longest = 0.6 if scheme == "poisson" else 1.2  # so that no batch of six is too large
+    rate, penalty = float(rng.uniform(0.3, longest)), float(rng.uniform(0.05, 0.5))
     noise = float(rng.uniform(0.7, 2.0))
     edge = float(rng.uniform(0.3, 2.0)) if seed % 2 else math.inf
     counts = {"dataset_size": size * period, "batch_size": size, "epochs": epochs}
@@ -216,19 +222,24 @@ def test_other_losses_by_quadrature(scheme: str, seed: int) -> None:
             for place in range(period)
         ]
         p, q = (np.mean([pair[side] for pair in both], axis=0) for side in (0, 1))
-    else:  # the record by a coin of its own; the others, which are null records, are in no batch
+    else:  # the record by a coin of its own; the others as they happened to be drawn
         batches = dp.PoissonBatches(dataset_size=6, batch_size=size, steps=epochs)
-        with_it, without = used(groups[0][:0] + [lambda x: 0.0 * x] * (size - 1)), None
-        without = (0.5, with_it[2], with_it[2])
-        p, q = law([[(0.5, with_it[1], with_it[2]), without]] * epochs)
+        _, with_it, without = used(groups[0])
+        p, q = law([[(0.5, with_it, without), (0.5, without, without)]] * epochs)
     diameter = None if edge == math.inf else 2.0 * edge
-    answer = dp.account(
-        run(batches, noise=noise, rate=rate, regularization=penalty, diameter=diameter)
-    )
-    for epsilon in EPSILONS:
-        upper = answer.delta(epsilon=epsilon).upper
-        assert delta(p, q, epsilon) <= upper + 1e-9
-        assert delta(q, p, epsilon) <= upper + 1e-9
+    mechanism = run(batches, noise=noise, rate=rate, regularization=penalty, diameter=diameter)
+    checked = []
+    for window, share in ((1, 0.4), (max(epochs - 1, 1), 0.7)):  # any choice must be safe
+        monkeypatch.setattr(theorems, "_window", lambda *_, both=(window, share): both)
+        for each in dp.bounds.bounds_for(mechanism):
+            if dp.Side.UPPER in each.sides:
+                pairs = Composition(each(mechanism, dp.Adjacency.ZERO_OUT))
+                checked.append(each.name)
+                for epsilon in EPSILONS:
+                    for one, other, way in ((p, q, pairs), (q, p, pairs.reverse())):
+                        upper = math.exp(way.log_delta(epsilon, 1e-4)[1])
+                        assert delta(one, other, epsilon) <= upper + 1e-9, each.name
+    assert any("contracting" in name or "full" in name for name in checked)
 
 
 def test_linear_losses_attain_the_lower_side() -> None:
@@ -306,3 +317,42 @@ def test_large_poisson_batches_count() -> None:
     by_contraction = dp.bounds.bounds_for(mechanism)[names.index("contracting_poisson_upper")]
     pairs = by_contraction(mechanism, dp.Adjacency.ZERO_OUT)
     assert max(pair.infinite_p for pair, _ in pairs) > 1e-3
+
+
+def test_how_often_a_record_is_used_before_the_window() -> None:
+    c, rate, steps = 0.9, 0.2, 60
+    reach = theorems._reach(math.log(c), rate, steps)
+    # the law of the sum on a lattice, each term rounded up
+    cells = 4000
+    unit = (1.0 / (1.0 - c)) / cells
+    law = np.zeros(cells + steps + 1)
+    law[0] = 1.0
+    for i in range(steps):
+        shift = math.ceil(c**i / unit)
+        later = (1.0 - rate) * law
+        later[shift:] += rate * law[: law.size - shift]
+        law = later
+    tail = float(np.sum(law[math.floor(reach / unit) :]))
+    assert tail <= 1e-12
+    assert reach < 0.9 / (1.0 - c)  # the most that is possible is 10
+    assert theorems._reach(math.log(c), rate, 10**9) >= reach
+
+
+@pytest.mark.parametrize(("window", "share"), [(1, 0.05), (2, 0.5), (4, 0.95), (9, 0.7), (10, 0.4)])
+def test_every_window_and_share_is_safe(
+    window: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a record that is always drawn, and linear losses, whose last iterate is Gaussian
+    r, steps, noise = 0.8, 10, 2.0
+    plan = dp.PoissonBatches(sample_rate=1.0, steps=steps, dataset_size=10)
+    mechanism = run(plan, rate=0.5, regularization=0.4, noise=noise)
+    monkeypatch.setattr(theorems, "_window", lambda *_: (window, share))
+    pairs = theorems.contracting_poisson_upper(mechanism, dp.Adjacency.ZERO_OUT)
+    total = sum(pair.mu**2 * count for pair, count in pairs if isinstance(pair, GaussianPair))
+    powers = r ** np.arange(steps)
+    truth = np.sum(powers) ** 2 / np.sum(powers**2) / noise**2
+    assert truth <= total * (1 + 1e-12)
+    hidden = np.sum(powers[: steps - window]) * r**window / np.sqrt(np.sum(powers[:window] ** 2))
+    kept = 1.0 - share if window < steps else 1.0
+    stated = (hidden**2 / share + window / kept) / noise**2
+    assert total == pytest.approx(stated, rel=1e-9)

@@ -56,6 +56,9 @@ _ROUNDING = 1e-12
 _MOST_POSITIONS = 256
 """Positions in an epoch that are told apart; neighbors count as the later one of them."""
 
+_BEYOND = 1e-12
+"""Chance with which a record may be used more often than counted on: then everything is revealed."""
+
 _SHARES = np.linspace(0.02, 0.9, 45)
 """Shares of the noise that may hide what came before a window; every choice gives an upper bound."""
 
@@ -246,17 +249,20 @@ def _samples(mechanism: LastIterate) -> bool:
 def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
     """Upper side of Poisson batches: a window of sampled steps, and what came before as one Gaussian.
 
-    Before the last w steps two runs are at most z = (1 - c^(t-w)) / (1 - c) moves apart, or the diameter.
-    A share h of the noise hides that distance, contracted, over the window; the rest hides uses there:
+    Before the last w steps two runs are at most z moves apart: the diameter, or the sum of c^i over the
+    uses, i steps before the window, which is at most (1 - c^(t-w)) / (1 - c) and, with most chance, not
+    much above the sample rate times that. A share h of the noise hides that distance, contracted, over
+    the window; the rest hides uses there:
 
         N(mu, 1) against N(0, 1),   mu^2 = (c^w z / s)^2 (1 - c^2) / (1 - c^(2w)) / h,
         w sampled Gaussian pairs of noise multiplier s sqrt(1 - h).
 
     Steps contract by c = 1 - learning rate * regularization as long as no batch has more than
-    ``largest_fullness`` times its expected size; that one has counts as revealing everything.
+    ``largest_fullness`` times its expected size; that one has counts as revealing everything, and so do
+    uses whose sum is above z, of chance 1e-12.
 
     Numerics: the window and the share are looked for by a normal approximation, which decides nothing but
-    how good the bound is. A Chernoff bound on the sizes of batches, c and all else are rounded up.
+    how good the bound is. Chernoff bounds on batches and uses, c and all else are rounded up.
     """
     scheme = mechanism.batches
     assert isinstance(scheme, PoissonBatches)
@@ -264,27 +270,50 @@ def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     log_c = _log_contraction(mechanism, 0.0)
     move = _move(mechanism, adjacency)
     pairs: list[tuple[GaussianPair | AtomicPair, int]] = []
-    before = _before(log_c, scheme.steps, window, _diameter(mechanism, adjacency))
+    often = _reach(log_c, scheme.sample_rate, scheme.steps)
+    distance = _distance(log_c, scheme.steps - window, _diameter(mechanism, adjacency))
+    before = _before(log_c, window, min(distance, often))
+    revealed = _chance_of_large_batch(mechanism) + (_BEYOND if often < distance else 0.0)
     if before > 0.0:
         pairs.append((GaussianPair(move * before / math.sqrt(share) * (1.0 + _ROUNDING)), 1))
     kept = 1.0 if before == 0.0 else math.sqrt(1.0 - share)
     used = 1.0 / (mechanism.noise_multiplier * kept) * (1.0 + _ROUNDING)
     replaced = adjacency is Adjacency.REPLACE_ONE
     step = (opposed if replaced else sampled_gaussian)(used, scheme.sample_rate)
-    too_large = _chance_of_large_batch(mechanism)
-    if too_large > 0.0:
-        pairs.append((AtomicPair.approximate(0.0, too_large), 1))
+    if revealed > 0.0:
+        pairs.append((AtomicPair.approximate(0.0, min(revealed * (1.0 + _ROUNDING), 1.0)), 1))
     return (*pairs, (step, window))
 
 
-def _before(log_c: float, steps: int, window: int, diameter: float) -> float:
+def _distance(log_c: float, steps: int, diameter: float) -> float:
+    """How many moves apart two runs are at most after so many steps."""
+    worst = math.expm1(steps * log_c) / math.expm1(log_c) * (1.0 + _ROUNDING)
+    return min(worst, diameter)
+
+
+def _before(log_c: float, window: int, distance: float) -> float:
     """c^w z over the square root of the window's summed c^(2i), in moves; rounded up."""
-    if window == steps:
-        return 0.0
-    distance = math.expm1((steps - window) * log_c) / math.expm1(log_c)
     hidden = math.expm1(2.0 * window * log_c) / math.expm1(2.0 * log_c)
-    apart = min(distance, diameter) * math.exp(window * log_c) / math.sqrt(hidden)
-    return apart * (1.0 + _ROUNDING)
+    return distance * math.exp(window * log_c) / math.sqrt(hidden) * (1.0 + _ROUNDING)
+
+
+@lru_cache(maxsize=64)
+def _reach(log_c: float, rate: float, steps: int) -> float:
+    """What the sum of c^i over the sampled ones of so many steps exceeds with chance 1e-12 at most.
+
+    By Chernoff's bound: for every a > 0 the sum of log(1 + rate (e^(a c^i) - 1)), plus log 1e12, over a.
+    Terms from the 20,000th on are bounded by rate a c^i e^(a c^i).
+    """
+    newest = min(steps, 20_000)
+    sizes = np.exp(log_c * np.arange(newest))
+    at = math.exp(newest * log_c)
+    rest = at * -math.expm1((steps - newest) * log_c) / -math.expm1(log_c)
+    best = math.inf
+    for a in np.geomspace(1e-3, 60.0, 60).tolist():
+        log_moment = float(np.sum(np.log1p(rate * np.expm1(a * sizes))))
+        log_moment += rate * a * rest * math.exp(a * at)
+        best = min(best, (log_moment - math.log(_BEYOND)) / a)
+    return best * (1.0 + 1e-9)
 
 
 @lru_cache(maxsize=64)
@@ -294,9 +323,11 @@ def _window(mechanism: LastIterate, adjacency: Adjacency) -> tuple[int, float]:
     assert isinstance(scheme, PoissonBatches)
     log_c, steps = _log_contraction(mechanism, 0.0), scheme.steps
     diameter, move = _diameter(mechanism, adjacency), _move(mechanism, adjacency)
+    often = _reach(log_c, scheme.sample_rate, steps)
     best = (_spread(scheme, steps, move), steps, 0.5)
     for window in np.unique(np.geomspace(1, steps, 200).astype(int)).tolist()[:-1]:
-        before = (move * _before(log_c, steps, window, diameter)) ** 2
+        distance = min(_distance(log_c, steps - window, diameter), often)
+        before = (move * _before(log_c, window, distance)) ** 2
         for share in _SHARES.tolist():
             total = before / share + _spread(scheme, window, move / math.sqrt(1.0 - share))
             best = min(best, (total, window, share))
@@ -322,10 +353,9 @@ def _chance_of_large_batch(mechanism: LastIterate) -> float:
     share = most / size
     if share <= rate:
         return 1.0
-    divergence = share * math.log(share / rate) + (1.0 - share) * math.log(
-        (1.0 - share) / (1.0 - rate)
-    )
-    exponent = math.log(scheme.steps) - size * divergence * (1.0 - 1e-9)
+    fewer = math.log1p((rate - share) / (1.0 - rate))
+    divergence = share * math.log(share / rate) + (1.0 - share) * fewer
+    exponent = math.log(scheme.steps) - size * divergence * (1.0 - 1e-6)
     return min(math.exp(min(exponent, 0.0)) * (1.0 + _ROUNDING), 1.0)
 
 
