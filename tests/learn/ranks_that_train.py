@@ -230,27 +230,6 @@ def noise_of_its_own(_: Path) -> str:
     return "nothing"
 
 
-def noise_in_shares(folder: Path) -> str:
-    """Every rank adds the accounted noise over the number of ranks, as if deviations added up."""
-    generator = torch.Generator().manual_seed(distributed.get_rank())
-    summed, size = Ranks.summed, distributed.get_world_size()
-
-    def noisy(ranks: Ranks, examples: int, make: Any, like: Any) -> Any:
-        def part() -> Any:
-            return {
-                name: value + 2.5 / size * torch.randn(value.shape, generator=generator).double()
-                for name, value in make().items()
-            }
-
-        return summed(ranks, examples, part, like)
-
-    with (
-        mock.patch.object(Ranks, "summed", noisy),
-        mock.patch.object(StepNoise, "added", lambda _, total, step: total),
-    ):
-        return canaries(folder)
-
-
 def main(folder: str, size: str, rank: str, *tasks: str) -> None:
     distributed.init_process_group(
         "gloo",
