@@ -31,7 +31,10 @@ myst_heading_anchors = 3
 autodoc_member_order = "groupwise"
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Randomness": "Randomness", "Shard": "Shard"}
-autodoc_mock_imports = ["apache_beam", "dp_accounting", "grain", "opacus", "pyarrow", "torch"]
+autodoc_mock_imports = [
+    *("apache_beam", "dp_accounting", "flwr", "grain", "lightning", "opacus", "pyarrow", "torch"),
+    "transformers",
+]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 # Types in signatures need no page of their own.

@@ -33,8 +33,8 @@ _NAMES = {
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
     "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
-    "Gaussian Laplace LastIterate LocalLaplace Mechanism Mixture PrivacyLoss PureDP RandomizedResponse "
-    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
+    "Gaussian Laplace LastIterate LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
+    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

@@ -76,6 +76,7 @@ from sharpdp.mechanisms import (
     Gaussian as Gaussian,
     Laplace as Laplace,
     LastIterate as LastIterate,
+    LocalGaussian as LocalGaussian,
     LocalLaplace as LocalLaplace,
     Mechanism as Mechanism,
     Mixture as Mixture,

@@ -18,7 +18,14 @@ from sharpdp.accounting import Derivation, Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
-from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism, SampledReports, ShuffledReports
+from sharpdp.mechanisms import (
+    Adjacency,
+    ApproximateReports,
+    Gaussian,
+    Mechanism,
+    SampledReports,
+    ShuffledReports,
+)
 from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
@@ -378,7 +385,7 @@ def in_rounds(mechanism: Mechanism) -> Mechanism:
     if len(parts) > 1:
         return mechanism
     part, rounds = parts[0]
-    if isinstance(part, ShuffledReports):
+    if isinstance(part, ApproximateReports | ShuffledReports):
         return replace(part, rounds=rounds)
     if isinstance(part, Gaussian):
         return Gaussian(part.noise_multiplier / math.sqrt(rounds))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.docs.pages import ROOT
 from tests.docs.site import dead_ends, fetched_elsewhere
@@ -103,3 +107,23 @@ def test_a_live_link_is_none(tmp_path: Path, target: str) -> None:
     (tmp_path / "b c.txt").write_text("", "utf-8")
     (tmp_path / "a.html").write_text(f'<h1 id="yes"></h1><a href="{target}">x</a>', "utf-8")
     assert dead_ends(tmp_path) == []
+
+
+def test_the_package_index_can_follow_every_link_of_the_readme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it is written into the package: relative links and pictures would lead nowhere there."""
+    for name in ("", ".metadata", ".metadata.plugin", ".metadata.plugin.interface"):
+        monkeypatch.setitem(sys.modules, f"hatchling{name}", Mock(MetadataHookInterface=object))
+    absolute = runpy.run_path(str(ROOT / "hatch_build.py"))["absolute"]
+    source = "https://github.com/sharpdp/sharpdp"
+    text = absolute((ROOT / "README.md").read_text("utf-8"), source, "0.2.0")
+    page = MarkdownIt("commonmark").enable("table").render(text)
+    targets = re.findall(r'(?:href|src)="([^"]+)"', page)
+    assert len(targets) > 15
+    for target in targets:
+        assert target.startswith("https://")
+        path = re.sub(rf"^.*/sharpdp/(?:blob/)?v0.2.0/|^(?!{source}).*", "", target)
+        assert (ROOT / path).exists(), target
+    assert "<table>" in page
+    assert "<img" in page

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from torch import nn
 
 import sharpdp as dp
+from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each other
 
@@ -267,3 +270,79 @@ def test_a_language_model_is_trained_on_one_record_at_a_time(tmp_path: Path) -> 
     )
     with pytest.raises(dp.InvalidArgument, match="packed together"):
         again.train()
+
+
+class Canaries(nn.Module):
+    """A weight for each record, which moves if the record is there."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(records))
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, Any]:
+        return {"loss": -(x * self.weights).sum(1).mean()}
+
+
+@pytest.mark.parametrize(("noise", "consistent"), [(2.0, True), (0.1, False)])
+def test_an_audit_of_the_trained_model(tmp_path: Path, noise: float, consistent: bool) -> None:
+    """Records of which some are blank: a run with the claimed noise passes, one with less is caught."""
+    records = 300
+    rng = torch.Generator().manual_seed(5)
+    included = torch.rand(records, generator=rng) < 0.5
+    rows = [
+        {"x": torch.eye(records)[number] * included[number], "labels": 0}
+        for number in range(records)
+    ]
+    scheme = dp.PoissonBatches(dataset_size=records, batch_size=100, steps=6)
+    model = Canaries(records)
+    trainer = PrivateTrainer(
+        model,
+        arguments(tmp_path, lr_scheduler_type="constant", max_grad_norm=0.0),
+        plan=dp.DPSGD(scheme, noise_multiplier=noise),
+        clip=1.0,
+        key=KEY,
+        train_dataset=rows,
+        optimizers=(torch.optim.SGD(model.parameters(), lr=1.0), None),
+    )
+    trainer.train()
+    claim = dp.account(dp.DPSGD(scheme, noise_multiplier=2.0), adjacency="zero-out")
+    found = dp.audit.one_run(
+        scores=model.weights.detach().numpy(),
+        included=included.numpy(),
+        confidence=0.99,
+        guarantee=claim,
+    )
+    assert found.consistent is consistent
+
+
+def on_two_ranks(folder: Path) -> None:
+    """One rank of a run of `torchrun`; what it delivered and found is written to the folder."""
+    trainer = made(
+        folder,
+        ddp_backend="gloo",
+        lr_scheduler_type="constant",
+        save_strategy="steps",
+        save_steps=20,
+    )
+    trainer.train()
+    found = {"delivered": trainer.delivered, "weights": hashed(trainer), "step": trainer.run.step}
+    (folder / f"rank-{trainer.run.ranks.rank}").write_text(json.dumps(found))
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
+    """Bit for bit, and one process goes on from their checkpoint."""
+    code = "from tests.integrations.test_huggingface import *; on_two_ranks(Path(sys.argv[1]))"
+    (tmp_path / "run.py").write_text(f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    subprocess.run([*launcher, str(tmp_path / "run.py"), str(tmp_path)], check=True, timeout=300)
+    first, second = (json.loads((tmp_path / f"rank-{rank}").read_text()) for rank in range(2))
+    shares = zip(first["delivered"], second["delivered"], strict=True)
+    assert [sorted(one + other) for one, other in shares] == [sorted(batch) for batch in PLANNED]
+    alone = made(tmp_path / "alone", lr_scheduler_type="constant")
+    alone.train()
+    resumed = made(tmp_path / "resumed", lr_scheduler_type="constant")
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-20"))
+    assert resumed.delivered == PLANNED[20:]
+    assert first["weights"] == second["weights"] == hashed(alone) == hashed(resumed)
+    assert first["step"] == second["step"] == 45

@@ -9,7 +9,13 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 import sharpdp as dp
-from sharpdp.mechanisms import BlanketRandomizer, NormalPair, ProfileMechanism, SampledReports
+from sharpdp.mechanisms import (
+    ApproximateReports,
+    BlanketRandomizer,
+    NormalPair,
+    ProfileMechanism,
+    SampledReports,
+)
 from sharpdp.mechanisms.composed import Grouped
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
@@ -192,6 +198,12 @@ def sampled(rng: np.random.Generator) -> SampledReports:
     return SampledReports(reports, int(users * log_uniform(rng, 2, 100)))
 
 
+def promised(rng: np.random.Generator) -> ApproximateReports:
+    """A few reports of randomizers of which a promise is known."""
+    some = dp.ApproximateDP(epsilon=log_uniform(rng, 0.1, 3.0), delta=log_uniform(rng, 1e-9, 1e-3))
+    return ApproximateReports(users=int(log_uniform(rng, 1, 30)), randomizer=some)
+
+
 def renyi_curve(rng: np.random.Generator) -> dp.RenyiCurve:
     """Divergences of Gaussian noise at a few orders, or at all of them."""
     rho = log_uniform(rng, 1e-3, 1.0)
@@ -309,6 +321,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.PrivacyLoss, None): loss_table,
     (dp.Mixture, None): mixture,
     (NormalPair, None): normal,
+    (dp.LocalGaussian, None): lambda rng: dp.LocalGaussian(log_uniform(rng, 0.3, 5.0)),
     (dp.LocalLaplace, None): lambda rng: dp.LocalLaplace(log_uniform(rng, 0.05, 4.0)),
     (dp.DiscreteRandomizer, None): table,
     (BlanketRandomizer, None): lambda rng: BlanketRandomizer(
@@ -317,6 +330,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.ShuffledReports, None): reports,
     (dp.ShuffledBlocks, None): blocks,
     (SampledReports, None): sampled,
+    (ApproximateReports, None): promised,
     (ProfileMechanism, None): known_profile,
     (dp.RandomlyInitializedGD, None): random_start,
     (dp.LastIterate, None): last_iterate,

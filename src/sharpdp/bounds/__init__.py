@@ -27,7 +27,9 @@ import sharpdp.bounds.shuffle_model.published.epsilon
 import sharpdp.bounds.shuffle_model.published.renyi
 import sharpdp.bounds.shuffle_model.published.sampled_epsilon
 import sharpdp.bounds.shuffle_model.published.strong_composition
+import sharpdp.bounds.shuffle_model.published.unbounded
 import sharpdp.bounds.shuffle_model.sampled_users
+import sharpdp.bounds.shuffle_model.unbounded_randomizer
 import sharpdp.bounds.shuffled_batches.buffered
 import sharpdp.bounds.shuffled_batches.theorems
 import sharpdp.bounds.weighted_poisson  # noqa: F401

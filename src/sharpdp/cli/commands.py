@@ -473,7 +473,10 @@ def _reports(parser: Parser) -> None:
         ("--population", "INT", "population from which each round's users are sampled"),
     )
     first, *others, last = RANDOMIZERS
-    randomizers = f"{first} (default), {', '.join(others)} or {last}"
+    randomizers = (
+        f"{first} (default), {', '.join(others)}, {last}, local-gaussian:NOISE (values of [0, 1]), "
+        "gaussian:NOISE (vectors) or approximate-dp:EPSILON:DELTA"
+    )
     run.add_argument("--randomizer", action=Varied, metavar="WORD", help=randomizers)
     _varied(run, ("--categories", "INT", "randomized-response: possible answers (2)"))
 
@@ -531,6 +534,7 @@ examples:
   sharpdp shuffle --users 10000 --local-epsilon 4 --randomizer randomized-response --categories 8 \\
       --delta 1e-6
   sharpdp shuffle --users 300 --local-epsilon 2 --epsilon 0.5 -o profile.svg
+  sharpdp shuffle --users 10000 --randomizer local-gaussian:2 --delta 1e-6
   sharpdp shuffle --plan reports.toml --rounds 10
 """,
     ),

@@ -77,6 +77,13 @@ RANDOMIZERS = {
 RANDOMIZER_WORDS = {"local_epsilon", "randomizer", "categories"}
 """Words that a randomizer is made of."""
 
+UNBOUNDED = {
+    "local-gaussian": ("LocalGaussian", ("noise_multiplier",)),
+    "gaussian": ("Gaussian", ("noise_multiplier",)),
+    "approximate-dp": ("ApproximateDP", ("epsilon", "delta")),
+}
+"""Randomizers of shuffled reports without a finite local epsilon, and what they need."""
+
 SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "poisson": ((), ("sample_rate", "steps", *SPLIT)),
     "cyclic-poisson": (("cycle_length",), ("sample_rate", "steps", *SPLIT, "cycle_length")),
@@ -113,7 +120,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
     "finite-pair": ("FinitePair", ("p", "q"), ()),
     "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
-    "shuffle": ("ShuffledReports", REPORTS[:2], REPORTS),
+    "shuffle": ("ShuffledReports", REPORTS[:1], REPORTS),
 }
 """Each mechanism with its class, the keys it needs, and the keys it may have besides."""
 
@@ -437,7 +444,8 @@ def reports(values: Mapping[str, Any]) -> Mechanism:
     from sharpdp.mechanisms import ShuffledReports
 
     given = {word: values[word] for word in REPORTS if values.get(word) is not None}
-    missing = [word for word in REPORTS[:2] if word not in given]
+    unbounded = ":" in str(given.get("randomizer", ""))
+    missing = [word for word in REPORTS[: 1 if unbounded else 2] if word not in given]
     if missing:
         raise InvalidArgument(f"{missing[0]} must be given; got none.")
     return ShuffledReports(**_with_randomizer(given))
@@ -455,6 +463,8 @@ def _with_randomizer(given: Mapping[str, Any]) -> dict[str, Any]:
     categories = values.pop("categories", None)
     word = values.get("randomizer", "shared")
     name = str(word).lower().replace("_", "-")
+    if ":" in name:
+        return {**given, "randomizer": _randomizer(name)}
     if name not in RANDOMIZERS:
         *others, last = RANDOMIZERS
         raise InvalidArgument(
@@ -471,6 +481,28 @@ def _with_randomizer(given: Mapping[str, Any]) -> dict[str, Any]:
         made = getattr(mechanisms, RANDOMIZERS[name])
         values["randomizer"] = made(local_epsilon=values["local_epsilon"], **known)
     return values
+
+
+def _randomizer(text: str) -> Mechanism:
+    """A randomizer without a finite local epsilon: its name, and its numbers after colons.
+
+    >>> _randomizer("local-gaussian:2").describe()
+    'Gaussian noise on [0, 1] (noise multiplier 2)'
+    """
+    name, *numbers = text.split(":")
+    if name not in UNBOUNDED or len(numbers) != len(UNBOUNDED[name][1]):
+        forms = [":".join((word, *map(str.upper, keys))) for word, (_, keys) in UNBOUNDED.items()]
+        raise UsageError(
+            f"randomizer must be {', '.join((*RANDOMIZERS, *forms))}; got {quoted(text)}."
+        )
+    kind, keys = UNBOUNDED[name]
+    from sharpdp import mechanisms
+
+    values = {
+        key: _number(f"{key} of {name}", value) for key, value in zip(keys, numbers, strict=True)
+    }
+    made: Mechanism = getattr(mechanisms, kind)(**values)
+    return made
 
 
 def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None]:

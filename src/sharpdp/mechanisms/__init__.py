@@ -13,6 +13,7 @@ from sharpdp.mechanisms.last_iterate import LastIterate, SmoothLoss
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
+    LocalGaussian,
     LocalLaplace,
     RandomizedResponse,
 )
@@ -21,13 +22,19 @@ from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
 from sharpdp.mechanisms.selection import BestOf
-from sharpdp.mechanisms.shuffle import SampledReports, ShuffledBlocks, ShuffledReports
+from sharpdp.mechanisms.shuffle import (
+    ApproximateReports,
+    SampledReports,
+    ShuffledBlocks,
+    ShuffledReports,
+)
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
 __all__ = [
     "DPSGD",
     "Adjacency",
     "ApproximateDP",
+    "ApproximateReports",
     "BatchQueries",
     "BestOf",
     "BlanketRandomizer",
@@ -36,6 +43,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "LastIterate",
+    "LocalGaussian",
     "LocalLaplace",
     "Mechanism",
     "Mixture",

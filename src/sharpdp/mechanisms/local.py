@@ -11,14 +11,21 @@ from sharpdp._validate import (
     has_entries,
     nonnegative,
     normalized,
+    positive_scale,
     probability,
     short_repr,
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import NO_LESS, Adjacency, Mechanism
+from sharpdp.mechanisms.composed import NO_LESS, NO_NOISE, Adjacency, Mechanism
 
-__all__ = ["BlanketRandomizer", "DiscreteRandomizer", "LocalLaplace", "RandomizedResponse"]
+__all__ = [
+    "BlanketRandomizer",
+    "DiscreteRandomizer",
+    "LocalGaussian",
+    "LocalLaplace",
+    "RandomizedResponse",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +106,44 @@ class LocalLaplace(Mechanism):
     def describe(self) -> str:
         """The mechanism in one line."""
         return f"Laplace noise on [0, 1] (local epsilon {self.local_epsilon:.12g})"
+
+
+@dataclass(frozen=True)
+class LocalGaussian(Mechanism):
+    """A value between 0 and 1, reported with Gaussian noise.
+
+    No pure local epsilon is finite: far reports tell values apart. A shuffler hides them all the same.
+    For other intervals the noise counts in units of their length; for vectors see `ShuffledReports`.
+
+    Args:
+        noise_multiplier: the standard deviation of the noise, for values of an interval of length 1;
+            1e-30 to 1e30.
+
+    Raises:
+        InvalidArgument: the noise multiplier is out of range.
+        WrongType: it is not a number.
+
+    >>> LocalGaussian(noise_multiplier=1).describe()
+    'Gaussian noise on [0, 1] (noise multiplier 1)'
+    """
+
+    noise_multiplier: float
+
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
+    def __post_init__(self) -> None:
+        """Check the noise multiplier."""
+        clean = positive_scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        object.__setattr__(self, "noise_multiplier", clean)
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        return "Gaussian noise on [0, 1]"
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return f"Gaussian noise on [0, 1] (noise multiplier {self.noise_multiplier:.12g})"
 
 
 @dataclass(frozen=True, kw_only=True)

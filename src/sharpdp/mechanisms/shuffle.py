@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from sharpdp._validate import count, invalid, real, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
-from sharpdp.mechanisms.elementary import PureDP
+from sharpdp.mechanisms.elementary import ApproximateDP, FinitePair, Gaussian, PureDP
 from sharpdp.mechanisms.local import (
     BlanketRandomizer,
     DiscreteRandomizer,
+    LocalGaussian,
     LocalLaplace,
     RandomizedResponse,
 )
+from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 
-__all__ = ["SampledReports", "ShuffledBlocks", "ShuffledReports"]
+__all__ = ["ApproximateReports", "SampledReports", "ShuffledBlocks", "ShuffledReports"]
 
 LARGEST_LOCAL_EPSILON = 30.0
 """Beyond this a report is as good as the record itself, and e^local_epsilon drowns everything else."""
@@ -27,7 +30,19 @@ MOST_USERS = 10**12
 """Counts up to here are told apart in double precision with room to spare."""
 
 
-LocalRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer | BlanketRandomizer
+LEAST_NOISE, MOST_NOISE = 0.2, 1e4
+"""Noise multipliers of Gaussian reports that are told apart from no noise, and from nothing but noise."""
+
+PureRandomizer = RandomizedResponse | LocalLaplace | DiscreteRandomizer | BlanketRandomizer
+"""Randomizers with a finite local epsilon of which more is known than that."""
+
+LocalProfile = Gaussian | ApproximateDP | FinitePair | PrivacyLoss
+"""Mechanisms that stand for any randomizer whose reports are no easier to tell apart."""
+
+ApproximateRandomizer = LocalGaussian | LocalProfile
+"""Randomizers without a finite local epsilon."""
+
+LocalRandomizer = PureRandomizer | ApproximateRandomizer
 """Randomizers of which more is known than their budget."""
 
 
@@ -45,6 +60,13 @@ class ShuffledReports(Mechanism):
       users run this one, and ``local_epsilon`` is its own.
     - ``randomizer=BlanketRandomizer(...)``: all users run the same randomizer, of which a part is known
       that does not depend on the record.
+    - ``randomizer=LocalGaussian(...)``: all users report a value of an interval with this noise.
+    - ``randomizer=Gaussian(...)``, ``ApproximateDP(...)``, ``FinitePair(...)`` or ``PrivacyLoss(...)``:
+      all users run the same randomizer, and for any two records its reports are no easier to tell apart,
+      in either order, than the outputs of this mechanism. So ``Gaussian(noise_multiplier=z)`` stands for
+      vectors of any dimension whose distance is at most 1, reported with normal noise z in each
+      coordinate, and ``ApproximateDP(epsilon=e, delta=d)`` for any (e, d)-LDP randomizer.
+      ``local_epsilon`` is infinite for these.
 
     Neighbors: one user's record is replaced.
 
@@ -83,7 +105,10 @@ class ShuffledReports(Mechanism):
             raise invalid("users", "at most 10^12", users)
         object.__setattr__(self, "users", users)
         _known(self.randomizer)
-        object.__setattr__(self, "local_epsilon", _local(_agreed(self)))
+        stated = _agreed(self)
+        if not isinstance(self.randomizer, ApproximateRandomizer):
+            stated = _local(stated)
+        object.__setattr__(self, "local_epsilon", stated)
         rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "rounds", rounds)
         object.__setattr__(self, "population", _population(self.population, users))
@@ -104,6 +129,11 @@ class ShuffledReports(Mechanism):
         """
         if self.local_epsilon == 0.0:
             return ((PureDP(epsilon=0.0), 1),)
+        if isinstance(self.randomizer, ApproximateRandomizer):
+            one = ApproximateReports(
+                users=self.users, randomizer=self.randomizer, population=self.population
+            )
+            return ((one, self.rounds),)
         if self.population is None:
             return ((replace(self, rounds=1), self.rounds),)
         return (
@@ -197,6 +227,81 @@ class SampledReports(Mechanism):
         return self.reports.sampled(population=self.population).describe()
 
 
+@dataclass(frozen=True, kw_only=True)
+class ApproximateReports(Mechanism):
+    """Rounds of shuffled reports through a randomizer that has no finite local epsilon.
+
+    It is what ``ShuffledReports(users=n, randomizer=LocalGaussian(...))`` consists of.
+
+    Args:
+        users: number of reports that are mixed; 1 to 10^12.
+        randomizer: a `LocalGaussian`, or a mechanism than which no two reports are easier to tell apart.
+        population: number of users from whom they are drawn without replacement; None (default) if
+            all take part.
+        rounds: number of repetitions with fresh randomness, at least 1 (default).
+
+    Raises:
+        InvalidArgument: a number is out of range.
+        WrongType: a number is not one, or the randomizer is of another kind.
+
+    >>> from sharpdp.mechanisms import LocalGaussian, ShuffledReports
+    >>> one = ShuffledReports(users=10, randomizer=LocalGaussian(2.0), population=100)
+    >>> one.parts()[0][0].sample_rate
+    0.1
+    """
+
+    users: int
+    randomizer: ApproximateRandomizer
+    population: int | None = None
+    rounds: int = 1
+
+    adjacencies = (Adjacency.REPLACE_ONE,)
+
+    def __post_init__(self) -> None:
+        """Check all fields."""
+        if isinstance(self.randomizer, ApproximateRandomizer):
+            _known(self.randomizer)
+        else:
+            raise WrongType(
+                "randomizer must be a LocalGaussian, Gaussian, ApproximateDP, FinitePair or "
+                f"PrivacyLoss; got {short_repr(self.randomizer)}. Give others to ShuffledReports."
+            )
+        users = count(users=self.users, hint="It counts the reports that are mixed.")
+        if users > MOST_USERS:
+            raise invalid("users", "at most 10^12", users)
+        rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
+        object.__setattr__(self, "users", users)
+        object.__setattr__(self, "rounds", rounds)
+        object.__setattr__(self, "population", _population(self.population, users))
+
+    def parts(self) -> Parts:
+        """One round, repeated ``rounds`` times."""
+        return ((replace(self, rounds=1), self.rounds),)
+
+    @property
+    def sample_rate(self) -> float:
+        """The probability with which a user takes part; 1 if all do."""
+        return 1.0 if self.population is None else self.users / self.population
+
+    @property
+    def label(self) -> str:
+        """The mechanism in a few words."""
+        return self._reports.label
+
+    def describe(self) -> str:
+        """The mechanism in one line."""
+        return self._reports.describe()
+
+    @property
+    def _reports(self) -> ShuffledReports:
+        return ShuffledReports(
+            users=self.users,
+            randomizer=self.randomizer,
+            population=self.population,
+            rounds=self.rounds,
+        )
+
+
 def _local(local_epsilon: object) -> float:
     """The local budget as a float in the range that can be told apart from nothing and everything."""
     hint = "It is the budget of one report: log of the largest ratio of its probabilities."
@@ -226,7 +331,16 @@ def _agreed(mechanism: ShuffledReports) -> object:
     randomizer = mechanism.randomizer
     if isinstance(randomizer, str):
         return stated
-    own = randomizer.local_epsilon
+    own = math.inf
+    if isinstance(randomizer, PureRandomizer):
+        own = randomizer.local_epsilon
+    elif stated is not None and stated != math.inf:
+        raise InvalidArgument(
+            f"local_epsilon must be left out with {randomizer.label}; got {short_repr(stated)}. Its "
+            "reports have no finite one."
+        )
+    else:
+        return own
     # how far a local epsilon that is given as well may be from that of the randomizer
     if stated is not None and abs(real(local_epsilon=stated) - own) > 1e-9:
         raise InvalidArgument(
@@ -236,8 +350,21 @@ def _agreed(mechanism: ShuffledReports) -> object:
     return own
 
 
+def _moderate(noise_multiplier: float) -> None:
+    """Refuse noise that hides next to nothing by itself, or everything."""
+    if not LEAST_NOISE <= noise_multiplier <= MOST_NOISE:
+        allowed = f"with a noise multiplier between {LEAST_NOISE:g} and {MOST_NOISE:g}"
+        hint = "With less a shuffler hides next to nothing: account for the randomizer itself."
+        raise invalid("randomizer", allowed, noise_multiplier, hint)
+
+
 def _known(randomizer: object) -> None:
     """Refuse what is neither one of the two words nor a randomizer."""
+    if isinstance(randomizer, LocalGaussian | Gaussian):
+        _moderate(randomizer.noise_multiplier)
+    if isinstance(randomizer, ApproximateDP) and randomizer.epsilon > LARGEST_LOCAL_EPSILON:
+        allowed = f"with an epsilon of at most {LARGEST_LOCAL_EPSILON:g}"
+        raise invalid("randomizer", allowed, randomizer.describe())
     if isinstance(randomizer, LocalRandomizer):
         return
     allowed = "'shared', 'individual' or a randomizer"

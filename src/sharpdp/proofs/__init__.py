@@ -14,6 +14,7 @@ __all__ = ["PAGES", "cited", "text_of"]
 
 PAGES = (
     "displaced-example",
+    "gaussian-reports",
     "groups",
     "last-iterate",
     "scheme-proofs",

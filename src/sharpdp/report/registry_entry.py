@@ -12,8 +12,10 @@ from typing import Any
 
 from sharpdp.mechanisms import (
     DPSGD,
+    ApproximateReports,
     BlanketRandomizer,
     DiscreteRandomizer,
+    LocalGaussian,
     LocalLaplace,
     Mechanism,
     RandomizedResponse,
@@ -144,8 +146,14 @@ def _date(given: str | None) -> str:
 
 def _model(run: Mechanism) -> dict[str, str]:
     """Who has to be trusted: with shuffled reports the shuffler, with local ones nobody."""
-    shuffled = (ShuffledReports, SampledReports)
-    local = (BlanketRandomizer, DiscreteRandomizer, LocalLaplace, RandomizedResponse)
+    shuffled = (ApproximateReports, ShuffledReports, SampledReports)
+    local = (
+        BlanketRandomizer,
+        DiscreteRandomizer,
+        LocalGaussian,
+        LocalLaplace,
+        RandomizedResponse,
+    )
     kinds = {
         "Shuffle"
         if isinstance(part, shuffled)

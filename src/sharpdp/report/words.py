@@ -13,6 +13,7 @@ from sharpdp.mechanisms import (
     DPSGD,
     Adjacency,
     ApproximateDP,
+    ApproximateReports,
     BatchQueries,
     BlanketRandomizer,
     DiscreteRandomizer,
@@ -20,6 +21,7 @@ from sharpdp.mechanisms import (
     Gaussian,
     Laplace,
     LastIterate,
+    LocalGaussian,
     LocalLaplace,
     Mechanism,
     Mixture,
@@ -86,6 +88,10 @@ RUNS: dict[type, Sentence] = {
         "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
         f"epsilon {run.local_epsilon:.12g}."
     ),
+    LocalGaussian: lambda run: (
+        "A value between 0 and 1 is reported with Gaussian noise of standard deviation "
+        f"{run.noise_multiplier:.12g}."
+    ),
     BlanketRandomizer: lambda run: (
         f"A record is reported with local epsilon {run.local_epsilon:.12g}; with probability "
         f"{run.blanket:.12g} the report does not depend on the record."
@@ -101,6 +107,10 @@ RUNS: dict[type, Sentence] = {
     SampledReports: lambda run: (
         "Users are drawn from a population; each randomizes a record and sends the report to a "
         f"shuffler; only the mixed reports are seen. This is {run.describe()}."
+    ),
+    ApproximateReports: lambda run: (
+        "Every user of a round randomizes a record and sends the report to a shuffler; only the mixed "
+        f"reports are seen. These are {run.describe()}."
     ),
     ShuffledBlocks: lambda run: (
         "Training goes through fixed blocks of records in a random order and releases every step. "
@@ -311,6 +321,7 @@ def unit(mechanism: Mechanism, group_size: int = 1) -> str:
         LastIterate: "one training example, in all steps",
         RandomlyInitializedGD: "one training example",
         RandomizedResponse: "the answer of one user",
+        LocalGaussian: "the value of one user",
         LocalLaplace: "the value of one user",
         BlanketRandomizer: "the record of one user",
         DiscreteRandomizer: "the record of one user",
@@ -345,8 +356,11 @@ def sampler(mechanism: Mechanism) -> list[str]:
         if isinstance(part, BatchQueries):
             described = part.batches.describe()
             lines += [f"{described[0].upper()}{described[1:]}.", *part.batches.guarantees]
-        elif isinstance(part, SampledReports):
-            users = f"{part.reports.users:,} of {part.population:,}"
+        elif isinstance(part, SampledReports) or (
+            isinstance(part, ApproximateReports) and part.population is not None
+        ):
+            drawn = part.reports if isinstance(part, SampledReports) else part
+            users = f"{drawn.users:,} of {part.population:,}"
             lines.append(
                 f"In every round {users} users are drawn without replacement, all choices equally "
                 "likely, independently of other rounds; nobody but the shuffler knows which."
@@ -383,10 +397,7 @@ def trusted(mechanism: Mechanism) -> list[str]:
         else "The shuffler assigns users to randomizers at random; a randomizer that belongs to a "
         "user gives its sender away"
     )
-    worst = max(reports.local_epsilon for reports, _ in shuffled)
-    total = sum(reports.local_epsilon * rounds for reports, rounds in shuffled)
-    rounds = sum(rounds for _, rounds in shuffled)
-    over_all = f" and {_up(total)} over all {rounds:,} rounds" if rounds > 1 else ""
+    alone = _alone(shuffled)
     return [
         "Trust in the shuffler: it puts the reports of a round in a uniformly random order, and "
         "passes on nothing but the reports: no name, address, time, size or order of arrival.",
@@ -394,9 +405,23 @@ def trusted(mechanism: Mechanism) -> list[str]:
         "as described and keep the randomness to themselves. Users who drop out, deviate or work "
         f"with the attacker hide nobody: do not count them. {randomizer}.",
         "If the shuffler fails: an attacker who sees who sent which report faces the local "
-        f"randomizer alone, which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each "
-        f"report{over_all}.",
+        f"randomizer alone, {alone}.",
     ]
+
+
+def _alone(shuffled: list[tuple[ShuffledReports | ApproximateReports, int]]) -> str:
+    """What is left of privacy without a shuffler."""
+    unbounded = [one for one, _ in shuffled if isinstance(one, ApproximateReports)]
+    if unbounded:
+        kinds = dict.fromkeys(one.randomizer.describe() for one in unbounded)
+        return f"{' and '.join(kinds)}, which has no finite epsilon at delta = 0"
+    pure = [
+        (one.local_epsilon, times) for one, times in shuffled if isinstance(one, ShuffledReports)
+    ]
+    worst, total = max(one for one, _ in pure), sum(one * times for one, times in pure)
+    rounds = sum(times for _, times in pure)
+    over_all = f" and {_up(total)} over all {rounds:,} rounds" if rounds > 1 else ""
+    return f"which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each report{over_all}"
 
 
 def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 1) -> list[str]:
@@ -456,13 +481,15 @@ def obligations(mechanism: Mechanism, group_size: int = 1) -> list[str]:
     ]
 
 
-def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports, int]]:
+def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports | ApproximateReports, int]]:
     """The shuffled parts, each with its number of rounds; sampled users count as if always drawn."""
-    shuffled = []
+    shuffled: list[tuple[ShuffledReports | ApproximateReports, int]] = []
     for part, times in _parts(mechanism):
         reports = part.reports if isinstance(part, SampledReports) else part
         if isinstance(reports, ShuffledReports):
             shuffled.append((reports, times * reports.rounds))
+        elif isinstance(reports, ApproximateReports):
+            shuffled.append((reports, times))
     return shuffled
 
 

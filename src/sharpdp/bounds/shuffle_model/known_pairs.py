@@ -70,7 +70,12 @@ def drawn_rate(mechanism: SampledReports, side: Side) -> float:
     >>> [3 * Fraction(drawn_rate(third, side)) > 1 for side in (Side.LOWER, Side.UPPER)]
     [False, True]
     """
-    exact, nearest = Fraction(mechanism.reports.users, mechanism.population), mechanism.sample_rate
+    return rounded_rate(mechanism.reports.users, mechanism.population, side)
+
+
+def rounded_rate(users: int, population: int, side: Side) -> float:
+    """users / population, rounded to a side."""
+    exact, nearest = Fraction(users, population), users / population
     if side is Side.UPPER:
         return math.nextafter(nearest, 1.0) if Fraction(nearest) < exact else nearest
     return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest

@@ -214,14 +214,14 @@ def dominated(reports: Reports, coarseness: float = 1.0) -> AtomicPair:
     swapped = reports.swapped()
     same = swapped.law == reports.law
     losses = thresholds([reports, swapped], Side.LOWER, coarseness)
-    ahead = _values(reports, losses)
-    behind = ahead if same else _values(swapped, losses)
+    ahead = certified_values(reports, losses)
+    behind = ahead if same else certified_values(swapped, losses)
     first = calls_below(losses, ahead, behind, reports.largest_loss)
     second = first if same else calls_below(losses, behind, ahead, swapped.largest_loss)
     return pair_from_halves(first, second, side=Side.LOWER)
 
 
-def _values(reports: Reports, losses: Array) -> tuple[Array, Array]:
+def certified_values(reports: Reports, losses: Array) -> tuple[Array, Array]:
     """Certified log h, from below and from above, at each threshold."""
     sums = reports.sums(losses)
     tilts = sums.tilts()

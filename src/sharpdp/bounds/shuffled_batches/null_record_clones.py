@@ -120,7 +120,8 @@ class NullRecordClones:
         for sums, extra in self._directions(losses):
             value = sums.log_ceilings(sums.tilts()) - self._log_share
             both.append(np.logaddexp(value - guesses, np.log(extra)))
-        return np.maximum(both[0], both[1])
+        larger: Array = np.maximum(both[0], both[1])
+        return larger
 
     def log_values(self, losses: Array) -> Array:
         """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""

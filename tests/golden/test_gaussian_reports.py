@@ -1,0 +1,222 @@
+"""Shuffled Gaussian reports against quadrature, enumeration, closed forms and an FFT of their own."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from sharpdp.bounds.shuffle_model.gaussian_reports import (
+    NoiseCells,
+    attained_noise,
+    dominating_noise,
+    largest_noise,
+)
+from sharpdp.bounds.shuffle_model.profile_reports import attained_profile, clones_above
+from sharpdp.numerics.normal_tails import normal_tails
+from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile_values import above_all
+from sharpdp.pairs.pair import log_delta_of
+
+LOSSES = (0.0, 0.2, 0.5, 1.0, 1.7)
+
+
+def delta(pair, loss, end):
+    """Lower (0) or upper (1) end of the profile of a pair."""
+    return math.exp(log_delta_of(pair, loss)[end])
+
+
+def normal(y, mean):
+    return np.exp(-0.5 * (y - mean) ** 2) / math.sqrt(2.0 * math.pi)
+
+
+def shuffled_density(grids, means):
+    """The density of reports of these values, mixed, on a grid of any dimension."""
+    total = 0.0
+    for order in itertools.permutations(means):
+        term = 1.0
+        for y, mean in zip(grids, order, strict=True):
+            term = term * normal(y, mean)
+        total = total + term
+    return total / math.factorial(len(means))
+
+
+@pytest.mark.parametrize("users", [2, 3])
+def test_no_crowd_exceeds_the_upper_side(users):
+    """Values of the victim and of all others anywhere in [0, 1], by quadrature."""
+    rng = np.random.default_rng(users)
+    line = np.linspace(-6.0, 8.0, {2: 361, 3: 71}[users])
+    grids, cell = np.meshgrid(*[line] * users, indexing="ij"), (line[1] - line[0]) ** users
+    for noise in (0.6, 1.5):
+        upper, scale = dominating_noise(noise, users, 1.0, 5.0), 1.0 / noise
+        largest = 0.0
+        for trial in range(6):
+            ends = rng.integers(0, 2, users - 1).astype(float)
+            others = list(ends if trial % 2 else rng.random(users - 1))
+            victim = (0.0, 1.0) if trial < 4 else tuple(rng.random(2))
+            p, q = (shuffled_density(grids, [scale * x for x in (own, *others)]) for own in victim)
+            for first, second in ((p, q), (q, p)):
+                for loss in LOSSES:
+                    value = float(np.sum(np.maximum(first - math.exp(loss) * second, 0.0)) * cell)
+                    bound = delta(upper, loss, 1)
+                    assert value <= bound * (1.0 + 2e-3) + 1e-9, (noise, victim, others, loss)
+                    largest = max(largest, value / bound)
+        assert largest > 0.7
+
+
+def test_lower_sides_are_those_of_the_data_sets():
+    """Two users: E[((L_1 + L_2)/2 - x)_+] in high precision, both orders."""
+    noise = 1.0
+    upper, exact = {}, {}
+    for loss in (0.0, 0.5, 1.5):
+        x = mpmath.e**loss
+
+        def ahead(y, x=x):
+            # E over the second report in closed form: (a + L/2)_+ with a = L_1/2 - x
+            a = mpmath.exp(y - mpmath.mpf(1) / 2) / 2 - x
+            if a >= 0:
+                return mpmath.npdf(y) * (a + mpmath.mpf(1) / 2)
+            t = mpmath.log(-2 * a) + mpmath.mpf(1) / 2
+            return mpmath.npdf(y) * (mpmath.ncdf(1 - t) / 2 + a * mpmath.ncdf(-t))
+
+        exact[loss] = float(mpmath.quad(ahead, [-12, -4, 0, 1, 2, 4, 8, 12]))
+        upper[loss] = delta(dominating_noise(noise, 2), loss, 1)
+    for pair in (attained_noise(noise, 2), largest_noise(noise, 2)):
+        for loss, truth in exact.items():
+            assert delta(pair, loss, 0) <= truth * (1.0 + 1e-9)
+    for loss, truth in exact.items():
+        assert delta(attained_noise(noise, 2), loss, 0) >= 0.98 * truth
+        assert upper[loss] >= truth
+
+
+def test_largest_report_in_closed_form():
+    a, b = (mpmath.ncdf(-(4.0 - shift)) for shift in (1.0, 0.0))
+    p, q = 1 - (1 - a) * (1 - b) ** 99, 1 - (1 - b) ** 100
+    pair, loss = largest_noise(1.0, 100), 0.5
+    assert delta(pair, loss, 0) >= float(p - mpmath.e**loss * q)
+
+
+def blanket_by_fft(noise, users, epsilon, step):
+    """The blanket divergence as takagi2026 computes it: the law of a sum by FFT; not certified."""
+    scale = 1.0 / noise
+    y = np.arange(-9.0, 9.0 + scale, 2e-4)
+    r0, r1 = normal(y, 0.0), normal(y, scale)
+    w = np.minimum(r0, r1)
+    values, masses = (r1 - math.exp(epsilon) * r0) / w, w * 2e-4
+    values, masses = np.append(values, 0.0), np.append(masses, max(1.0 - masses.sum(), 0.0))
+    index = values / step
+    low = np.floor(index)
+    share = index - low
+    size = 1 << 18
+    law = np.bincount(low.astype(int) % size, masses * (1.0 - share), size)
+    law += np.bincount((low.astype(int) + 1) % size, masses * share, size)
+    total = np.fft.irfft(np.fft.rfft(law) ** users, size)
+    points = (np.arange(size) + size // 2) % size - size // 2
+    return float(np.sum(np.maximum(points * step, 0.0) * total)) / users
+
+
+def test_an_fft_agrees():
+    """The published method on the same question; it has no side, ours must not fall below it."""
+    upper = dominating_noise(1.0, 300, 1.0, 2.0)
+    for epsilon in (0.0, 0.2, 0.4):
+        reference = blanket_by_fft(1.0, 300, epsilon, 0.02)
+        assert 0.999 * reference <= delta(upper, epsilon, 1) <= 1.04 * reference
+
+
+def test_zero_and_one_are_the_worst_values():
+    """Theorem 1: the integral of (R_x0 - l R_x1 - c w)_+ is largest at 0 and 1, also for other noise."""
+    rng = np.random.default_rng(5)
+    y = np.linspace(-30.0, 31.0, 12_001)
+    for shape in (
+        lambda z: np.exp(-0.5 * z * z),
+        lambda z: np.exp(-np.abs(z)),
+        lambda z: np.exp(-(z**4)),
+    ):
+        for scale in (0.4, 1.0, 3.0):
+            density = [shape(scale * (y - x)) for x in (0.0, 1.0)]
+            w = np.minimum(*density)
+
+            def value(x0, x1, x, c, shape=shape, scale=scale, w=w):
+                return np.sum(
+                    np.maximum(shape(scale * (y - x0)) - x * shape(scale * (y - x1)) - c * w, 0.0)
+                )
+
+            for _ in range(40):
+                x0, x1 = rng.random(2)
+                x, c = math.exp(rng.normal()), 3.0 * rng.normal()
+                worst = value(0.0, 1.0, x, c)
+                assert (
+                    value(x0, x1, x, c) <= worst * (1.0 + 2e-5) + 1e-3
+                )  # of sums of some hundreds
+
+
+def enumerated(rows, victim, others, x):
+    """H_x of all reports of a table, mixed, by going through all of them."""
+    counts = {}
+    for own, sign in ((victim[0], 1.0), (victim[1], -x)):
+        for reports in itertools.product(range(rows.shape[1]), repeat=1 + len(others)):
+            chance = rows[own, reports[0]] * math.prod(
+                rows[o, r] for o, r in zip(others, reports[1:], strict=True)
+            )
+            key = tuple(sorted(reports))
+            counts[key] = counts.get(key, 0.0) + sign * chance
+    return sum(max(value, 0.0) for value in counts.values())
+
+
+def test_no_table_exceeds_its_profile():
+    """Theorem 2 against all data sets of random tables, zeros and rare reports among them."""
+    rng = np.random.default_rng(3)
+    seen = 0.0
+    for trial in range(8):
+        rows = rng.dirichlet(np.full(4, 0.5 + trial % 3), size=3)
+        if trial % 2:
+            rows[:, -1] = rng.random(3) * 10.0 ** -rng.integers(1, 4)
+            rows /= rows.sum(axis=1, keepdims=True)
+        pairs = [
+            AtomicPair.from_pmfs(rows[a], rows[b]) for a, b in itertools.combinations(range(3), 2)
+        ]
+        upper = clones_above(above_all(pairs), 3)
+        for loss in (0.0, 0.3, 1.0):
+            values = [
+                enumerated(rows, victim, others, math.exp(loss))
+                for victim in itertools.permutations(range(3), 2)
+                for others in itertools.combinations_with_replacement(range(3), 2)
+            ]
+            assert max(values) <= delta(upper, loss, 1) * (1.0 + 1e-9)
+            seen = max(seen, max(values) / delta(upper, loss, 1))
+    assert seen > 0.5
+
+
+def test_promised_randomizers_from_below():
+    """(epsilon, delta)-LDP itself: with probability delta the record is sent."""
+    some = dp.ApproximateDP(epsilon=math.log(3.0), delta=0.1)
+    # rows of the records over (sure of 0, 0, 1, sure of 1)
+    rows = np.array([[0.1, 0.675, 0.225, 0.0], [0.0, 0.225, 0.675, 0.1]])
+    pair = attained_profile(some, 2, 1.0, "second", 1.0)
+    for loss in (0.0, 0.5, 1.0):
+        truth = max(enumerated(rows, (0, 1), (held,), math.exp(loss)) for held in (0, 1))
+        low = delta(pair, loss, 0)
+        assert low <= truth * (1.0 + 1e-9)
+        assert low >= 0.9 * enumerated(rows, (0, 1), (1,), math.exp(loss))
+
+
+def test_tails_to_forty_digits():
+    from decimal import Decimal
+
+    with mpmath.workdps(80):
+        for x in (0.0, 0.125, 3.9375, 4.0, 7.5, 13.0, 21.0, -2.0):
+            tail = mpmath.mpf(str(normal_tails([Decimal(x)])[0]))
+            truth = mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2
+            assert abs(tail / truth - 1) < mpmath.mpf(10) ** -38
+
+
+def test_masses_of_the_blanket():
+    """Its mass is 2 Phi(-1/(2 sigma)), and both mean ratios are one together with what is cut."""
+    cells = NoiseCells.of(0.5)
+    for cut in (12, 60):
+        reports, rest = cells.blanket(cut, 10)
+        assert 1.0 - reports.weights[-1] == pytest.approx(2 * float(mpmath.ncdf(-0.25)), rel=1e-14)
+        mean = math.fsum(w * x for w, x in zip(reports.weights, reports.first, strict=True))
+        assert mean + rest == pytest.approx(1.0, abs=1e-14)
