@@ -20,6 +20,19 @@ KINDS = {
 }
 """What the kinds of errata mean, the worst first."""
 
+OPEN = (
+    "girgis2021, 18.3 and 76.46% for clones: not told how they were accounted; no reading gives "
+    "both.",
+    "girgis2021, Figure 6: [the page of experiments](../experiments.md) says how many of the four "
+    "seeds came how far.",
+    "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the printed algorithm, and "
+    "for which no bound holds; the printed algorithm does not reach them.",
+    "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is false.",
+    "chua2024, shuffled batches: both sides are known, and far apart for σ from about 0.8 to 1.25. "
+    "DP-FTRL, which the paper names as an alternative, is not here.",
+)
+"""What the pages leave open, in words."""
+
 COLUMNS = (
     "Columns: *published* is the number in the paper, named methods are the paper's own formulas "
     "evaluated again, *truth* is a certified bracket of sharpdp, rounded outwards."
@@ -128,7 +141,14 @@ def index(papers: tuple[Paper, ...]) -> str:
             "seconds\npython -m reproduce chua2024     # one paper\npython -m reproduce --quick      "
             "# fewer points, in out/reproduce\n```",
             "| paper | about | outcome |\n| :-- | :-- | :-- |\n" + "\n".join(rows),
-            "For experiments that train models, see [Learning experiments](../experiments.md).",
+            "For experiments that train models, see [Learning experiments](../experiments.md): the "
+            "accuracies of girgis2021 and chen2024, and what each way to draw batches of chua2024 "
+            "learns at equal ε.",
+            "## What is open",
+            "\n".join(
+                f"- {textwrap.fill(text, LINE, subsequent_indent='  ', break_on_hyphens=False)}"
+                for text in OPEN
+            ),
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]
     )

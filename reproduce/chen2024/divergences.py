@@ -191,3 +191,59 @@ def orders_tables(values: Values) -> list[Table]:
     for side, name in (("placed", "truth, by place"), ("shared", "truth, shared")):
         rows.append([name, *(bracket(one[side], 3) for one in values)])
     return [Table("", ("", *(f"ε₀ = {one['local']:g}" for one in values)), rows)]
+
+
+RATE_USERS, RATE_LOCALS, RATE_ORDER = (100, 300, 1000, 3000), (0.5, 2.0), 4
+"""At which the limit is compared with the divergence of the pair itself."""
+
+TAIL = 1e-20
+"""Mass of the clones that a plain sum leaves out on each side."""
+
+
+def pair_renyi(users: int, local: float, order: int) -> float:
+    """The divergence of the pair of Proposition 1, rate 1/E, by plain sums over the clones."""
+    from scipy.stats import binom
+
+    clones = binom(users - 1, exp(-local))
+    share, total = exp(local) / (exp(local) + 1.0), 0.0
+    for count in range(int(clones.ppf(TAIL)), int(clones.isf(TAIL)) + 1):
+        width = 5.0 * count**0.5 + 10.0  # ten standard deviations
+        first, last = max(int(0.5 * count - width), 0), min(int(0.5 * count + width), count + 1)
+        around = binom.pmf(np.arange(first - 1.0, last + 1.0), count, 0.5)
+        before, after = around[:-1], around[1:]
+        p, q = share * before + (1.0 - share) * after, (1.0 - share) * before + share * after
+        # p = q + t: the first powers of t sum to zero, and leave the rest to be added without loss
+        ratio = np.divide(p - q, q, out=np.zeros_like(p), where=q > 0.0)
+        excess = q * ((1.0 + ratio) ** order - 1.0 - order * ratio)
+        total += float(clones.pmf(count)) * float(excess.sum())
+    return float(np.log1p(total)) / (order - 1)
+
+
+def rate_of_limit(users: int, local: float) -> dict[str, float]:
+    """How far the limits are from the pair."""
+    run = dp.ShuffledReports(users=users, local_epsilon=local, randomizer="individual")
+    return {
+        "users": users,
+        "local": local,
+        "pair": pair_renyi(users, local, RATE_ORDER),
+        "corrected": corrected_limit_renyi(run, RATE_ORDER),
+        "limit": gaussian_limit_renyi(run, RATE_ORDER),
+    }
+
+
+def rate_values(size: str) -> Any:
+    """Both local epsilons at all numbers of users; quickly, at two."""
+    some = RATE_USERS[:2] if size == QUICK else RATE_USERS
+    return each(rate_of_limit, [(users, local) for local in RATE_LOCALS for users in some])
+
+
+def rate_tables(values: Values) -> list[Table]:
+    """Relative errors, and n times them."""
+    rows = []
+    for one in values:
+        error = one["corrected"] / one["pair"] - 1.0
+        cells = [number(one["local"]), f"{one['users']}", number(one["pair"], 6)]
+        cells += [f"{error:.2e}", f"{one['users'] * error:.2f}"]
+        rows.append([*cells, f"{one['limit'] / one['pair'] - 1.0:.3f}"])
+    headings = ("ε₀", "n", "the pair", "corrected limit, error", "n times it", "Theorem 2, error")
+    return [Table(f"Rényi divergence of order {RATE_ORDER}, relative errors", headings, rows)]

@@ -45,13 +45,13 @@ def ours(scheme: str, noise: float, steps: int, given: str, at: float) -> dp.Bra
     return one.epsilon(delta=at) if given == "delta" else one.delta(epsilon=at)
 
 
-def sets_delta(noise: float, steps: int, epsilon: float) -> float:
-    """Equation (7): the largest P_S(E_C) - e^epsilon Q_S(E_C) over C."""
+def sets_delta(noise: float, steps: int, epsilon: float, reach: float = 1.0) -> float:
+    """Equation (7): the largest P_S(E_C) - e^epsilon Q_S(E_C) over C, the other examples at -reach."""
 
     def gain(level: NDArray[np.float64]) -> NDArray[np.float64]:
         rest = (steps - 1) * log_ndtr(level / noise)
-        with_record = -np.expm1(log_ndtr((level - 2.0) / noise) + rest)
-        without = -np.expm1(log_ndtr((level - 1.0) / noise) + rest)
+        with_record = -np.expm1(log_ndtr((level - reach - 1.0) / noise) + rest)
+        without = -np.expm1(log_ndtr((level - reach) / noise) + rest)
         return np.asarray(with_record - math.exp(epsilon) * without)
 
     level, width = float(SETS[np.argmax(gain(SETS))]), WIDEST

@@ -1,26 +1,31 @@
-"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]]`."""
+"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]] [--mnist FILE]`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import clients, passes, releases, samplers
+from reproduce.learning import budgets, clients, passes, releases, samplers, units
 from reproduce.learning.ledger import PAGES
 from reproduce.learning.pictures import (
+    drawn_budgets,
     drawn_clients,
     drawn_passes,
     drawn_releases,
     drawn_samplers,
+    drawn_units,
 )
 
 EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = {
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
+    "budgets": (budgets.report, drawn_budgets),
+    "units": (units.report, drawn_units),
     "releases": (releases.report, drawn_releases),
     "samplers": (samplers.report, drawn_samplers),
 }
@@ -48,14 +53,24 @@ def main() -> int:
     parser.add_argument(
         "--so-far", action="store_true", help="clients: no more running, the epochs that are done"
     )
+    parser.add_argument(
+        "--mnist",
+        metavar="FILE",
+        help="where MNIST lies, as .npz (or the environment variable MNIST; ../shared/data/mnist.npz)",
+    )
     options = parser.parse_args()
+    if options.mnist is not None:
+        os.environ["MNIST"] = options.mnist
     if options.so_far and options.name != "clients":
         parser.error(f"--so-far is for clients, whose epochs are noted; got {options.name}.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
-    with contextlib.redirect_stdout(screen):
-        found = report(size, so_far=True) if options.so_far else report(size)
+    try:
+        with contextlib.redirect_stdout(screen):
+            found = report(size, so_far=True) if options.so_far else report(size)
+    except FileNotFoundError as error:
+        parser.error(str(error))
     if size == "quick":
         return 0
     PAGES.mkdir(parents=True, exist_ok=True)
@@ -63,6 +78,8 @@ def main() -> int:
     words = text[text.index("\n\n") :].strip() if "\n\n" in text else text.strip()
     command = " ".join(["python -m reproduce.learning", *sys.argv[1:]])
     (PAGES / f"{options.name}.txt").write_text(f"$ {command}\n\n{words}\n", "utf-8")
+    if "data" in found:
+        (PAGES / f"{options.name}.csv").write_text("\n".join(found["data"]) + "\n", "utf-8")
     draw(found, PAGES / f"{options.name}.svg")
     return 0
 

@@ -1,16 +1,23 @@
-"""Images of digits: MNIST if it lies beside the project, else the small set of scikit-learn."""
+"""Images of digits: MNIST from a file, or the small set of scikit-learn.
+
+The file has the arrays x_train, y_train, x_test and y_test, as Keras distributes it. The environment
+variable MNIST, or the option --mnist, says where it lies.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Images", "digits", "mnist"]
+__all__ = ["Images", "digits", "mnist", "pixels_of"]
 
 MNIST = Path(__file__).resolve().parents[3] / "shared" / "data" / "mnist.npz"
+"""Where the file is looked for if nothing is said."""
+
 MEAN, DEVIATION = 0.1307, 0.3081
 """Of the pixels of MNIST's training images, public numbers."""
 
@@ -34,11 +41,20 @@ class Images:
         return int(self.train.shape[-1])
 
 
-def mnist() -> Images | None:
-    """60,000 images of 28 x 28 pixels and 10,000 for testing; None if the file is not there."""
-    if not MNIST.exists():
-        return None
-    with np.load(MNIST) as kept:
+def mnist() -> Images:
+    """60,000 images of 28 x 28 pixels and 10,000 for testing.
+
+    Raises:
+        FileNotFoundError: The file is not there.
+    """
+    file = Path(os.environ.get("MNIST", MNIST))
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"there is no MNIST at {file}. Say where it lies by --mnist FILE or the environment variable "
+            "MNIST (an .npz file with x_train, y_train, x_test and y_test), or use --quick, which takes "
+            "scikit-learn's digits."
+        )
+    with np.load(file) as kept:
         names = {name.lower(): name for name in kept.files}
         train, test = kept[names["x_train"]], kept[names["x_test"]]
         labels = kept[names["y_train"]], kept[names["y_test"]]
@@ -65,3 +81,11 @@ def digits() -> Images:
 
 def _scaled(pixels: NDArray[np.float64], mean: float, deviation: float) -> NDArray[np.float32]:
     return ((pixels - mean) / deviation).astype(np.float32)[:, None]
+
+
+def pixels_of(images: Images) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Training and test images of MNIST as rows of pixels from 0 to 1; digits as they are."""
+    halves = [half.reshape(len(half), -1) for half in (images.train, images.test)]
+    if images.name == "mnist":
+        halves = [half * np.float32(DEVIATION) + np.float32(MEAN) for half in halves]
+    return halves[0], halves[1]

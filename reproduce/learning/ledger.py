@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OUT", "PAGES", "kept", "noted", "spread", "told"]
+__all__ = ["OUT", "PAGES", "kept", "mean", "noted", "spread", "told"]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "learning"
@@ -32,17 +32,26 @@ def kept(name: str, run: Callable[[Path], Any], *, so_far: bool = False) -> Any:
     return json.loads(file.read_text("utf-8"))
 
 
+def mean(values: list[float]) -> float:
+    """The mean over seeds.
+
+    >>> mean([0.5, 0.75])
+    0.625
+    """
+    return sum(values) / len(values)
+
+
 def spread(values: list[float]) -> str:
     """Mean and standard deviation over seeds, in percent.
 
     >>> spread([0.5, 0.52])
     '51.0 ± 1.4'
     """
-    mean = sum(values) / len(values)
+    middle = mean(values)
     if len(values) == 1:
-        return f"{100 * mean:.1f}"
-    variance = sum((one - mean) ** 2 for one in values) / (len(values) - 1)
-    return f"{100 * mean:.1f} ± {100 * variance**0.5:.1f}"
+        return f"{100 * middle:.1f}"
+    variance = sum((one - middle) ** 2 for one in values) / (len(values) - 1)
+    return f"{100 * middle:.1f} ± {100 * variance**0.5:.1f}"
 
 
 def told(path: Path, words: str, numbers: list[float] | None = None) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch import nn
 
 from reproduce.learning.images import Images
 
-__all__ = ["accuracy", "flattened", "load", "network", "per_client"]
-
-CHUNK = 250
-"""Gradients of so many clients are computed at once."""
+__all__ = ["accuracy", "flattened", "load", "network"]
 
 
-def network(pixels: int, seed: int) -> nn.Module:
+def network(pixels: int, seed: int) -> nn.Sequential:
     """The network of girgis2021's Table for 28 x 28 pixels (26 010 parameters); a small one for 8 x 8."""
     torch.manual_seed(seed)
     if pixels == 8:
@@ -52,31 +46,6 @@ def load(model: nn.Module, vector: NDArray[np.float64]) -> None:
             part = vector[start : start + one.numel()]
             one.copy_(torch.from_numpy(part).view_as(one))
             start += one.numel()
-
-
-def per_client(
-    model: nn.Module, images: Images
-) -> Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float32]]:
-    """Gradients of the cross entropy, one row for each client, each of whom holds one image."""
-    inputs, labels = torch.from_numpy(images.train), torch.from_numpy(images.train_labels)
-
-    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        output = functional_call(model, parameters, (x[None],))
-        return nn.functional.cross_entropy(output, y[None])
-
-    each = vmap(grad(loss), in_dims=(None, 0, 0))
-
-    def rows(vector: NDArray[np.float64], clients: NDArray[np.int64]) -> NDArray[np.float32]:
-        load(model, vector)
-        named = {name: value.detach() for name, value in model.named_parameters()}
-        parts = []
-        for start in range(0, clients.size, CHUNK):
-            some = torch.from_numpy(clients[start : start + CHUNK])
-            found = each(named, inputs[some], labels[some])
-            parts.append(torch.cat([found[name].flatten(1) for name in named], dim=1).numpy())
-        return np.concatenate(parts)
-
-    return rows
 
 
 def accuracy(model: nn.Module, images: Images) -> float:

@@ -44,8 +44,8 @@ class Size:
 
 
 def size(name: str) -> Size:
-    """The sizes quick, short and full; digits stand in for MNIST where it is not at hand."""
-    images = (None if name == "quick" else mnist()) or digits()
+    """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
+    images = digits() if name == "quick" else mnist()
     kept_axes = 60 if images.name == "mnist" else 20
     flat = images.train.reshape(len(images.train), -1).astype(float)
     mean = flat.mean(0)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from reproduce.drawing import GREEN
 from sharpdp.plots.style import BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["drawn_clients", "drawn_passes", "drawn_releases", "drawn_samplers"]
+__all__ = [
+    "drawn_budgets",
+    "drawn_clients",
+    "drawn_passes",
+    "drawn_releases",
+    "drawn_samplers",
+    "drawn_units",
+]
 
 SIZE = (6.6, 4.6)
 
@@ -31,30 +41,45 @@ def _curve(
     axes.errorbar(epsilons, heights, yerr=widths, color=color, label=label, **style)
 
 
+def _band(
+    axes: Axes, epsilons: list[float], runs: list[list[float]], color: str, label: str
+) -> None:
+    """Mean accuracies over seeds against epsilon, with their spread as a band."""
+    middle = [_summary(one) for one in runs]
+    heights, widths = ([pair[place] for pair in middle] for place in (0, 1))
+    axes.plot(epsilons, heights, color=color, label=label, linewidth=1.4)
+    low, high = ([h + sign * w for h, w in zip(heights, widths, strict=True)] for sign in (-1, 1))
+    axes.fill_between(epsilons, low, high, color=color, alpha=0.2, linewidth=0.0)
+
+
+PRINTED = ((3.0, 81.15, 0.7), (3.0, 76.46, 1.9), (5.8, 89.7, 0.5))
+"""Epsilon, accuracy and spread in the text of girgis2021."""
+
+
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
-        small, large = found["accuracy"]
+        small, large = found["curves"]
         curves = (
-            ("Theorem 1 of the paper", found["paper"], found["accuracy"][small], GRAY),
-            ("sharpdp, the same run", found["epsilon"][small], found["accuracy"][small], BLUE),
-            (
-                f"sharpdp, local epsilon {large:g}",
-                found["epsilon"][large],
-                found["accuracy"][large],
-                ORANGE,
-            ),
+            ("Theorem 1 of the paper", small, "theorem", GRAY),
+            ("sharpdp, the same runs", small, "ours", BLUE),
+            (f"sharpdp, local epsilon {large:g}", large, "ours", ORANGE),
         )
-        for label, epsilons, runs, color in curves:
-            each = [[run[epoch] for run in runs] for epoch in range(len(epsilons))]
-            _curve(axes, epsilons, each, color, label)
+        for label, local, account, color in curves:
+            one = found["curves"][local]
+            _band(axes, one[account], one["accuracy"], color, label)
+        places, heights, widths = zip(*PRINTED, strict=True)
+        style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
+        axes.errorbar(
+            places, heights, yerr=widths, color="black", label="printed in the paper", **style
+        )
         axes.set(
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
-        words = "each curve from the first epoch to the last; bars: spread over seeds"
-        finish(axes, "What sharper accounting buys", words, loc="upper left")
+        words = "each curve from the first epoch to the last one run; bands: spread over seeds"
+        finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)
@@ -110,6 +135,28 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
     write(path, SIZE, draw)
 
 
+def drawn_budgets(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon, a curve for each way to draw batches."""
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        for (label, points), color in zip(found.items(), (GRAY, ORANGE, BLUE, GREEN), strict=True):
+            epsilons = [one["epsilon"] for one in points]
+            _curve(axes, epsilons, [one["accuracy"] for one in points], color, label)
+        axes.set(
+            xscale="log",
+            xlabel="epsilon (upper side) at delta = 1e-5, noise calibrated for each",
+            ylabel="test accuracy, %",
+        )
+        axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
+        axes.minorticks_off()
+        words = "bars: spread over seeds; the best of four learning rates"
+        finish(axes, "What each way to draw batches learns", words, loc="lower right")
+        return axes
+
+    write(path, SIZE, draw)
+
+
 def drawn_passes(found: dict[str, Any], path: Path) -> None:
     """Accuracy against the certified epsilon of one record, for both kinds of noise."""
 
@@ -122,6 +169,42 @@ def drawn_passes(found: dict[str, Any], path: Path) -> None:
         label = "certified epsilon of one record at delta = 1e-5"
         axes.set(xscale="log", xlabel=label, ylabel="test accuracy, %")
         finish(axes, "Passes over shuffled blocks", "50 epochs, 100 blocks, linear classifier")
+        return axes
+
+    write(path, SIZE, draw)
+
+
+def drawn_units(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against the local epsilon, for Algorithm 1 and for the public program."""
+    curves = (
+        ("Algorithm 1", "record", 100, BLUE, "Algorithm 1 as printed, 100 units"),
+        ("public program", "columns of the mean", 1000, ORANGE, "the public program, 1000 units"),
+    )
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        for program, clip, hidden, color, label in curves:
+            runs = [
+                one
+                for one in found.values()
+                if (one["program"], one["clip"], one["hidden"]) == (program, clip, hidden)
+            ]
+            noisy = sorted((one for one in runs if isfinite(one["local"])), key=itemgetter("local"))
+            heights = [one["accuracy"] for one in noisy]
+            _curve(axes, [one["local"] for one in noisy], heights, color, label)
+            for one in runs:
+                if not isfinite(one["local"]):
+                    level, _ = _summary(one["accuracy"])
+                    axes.axhline(level, color=color, linestyle=":", linewidth=1.0)
+        for printed in (98.18, 96.41):
+            axes.axhline(printed, color=GRAY, linewidth=0.8)
+            axes.annotate(
+                f"{printed} printed", (0.01, printed), (0, 2), fontsize=8,
+                xycoords=("axes fraction", "data"), textcoords="offset points", color=GRAY,
+            )  # fmt: skip
+        axes.set(xlabel="local epsilon (50 epochs)", ylabel="train accuracy, %", ylim=(None, 101))
+        words = "dotted: the same without noise; no bound holds for the public program"
+        finish(axes, "Figure 4 of chen2024", words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)

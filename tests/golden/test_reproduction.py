@@ -6,12 +6,15 @@ from math import log
 
 import numpy as np
 import pytest
-from reproduce.asoodeh2020 import conversion, descent, gaussian
+from reproduce.asoodeh2020 import conversion, descent, gaussian, joint
+from reproduce.chen2024 import blocks as chen2024_blocks
 from reproduce.chen2024 import divergences as chen2024
+from reproduce.chua2024 import crossing, schemes
 from reproduce.girgis2021 import claims
 from reproduce.wang2023 import mixtures, statements
 from reproduce.wang2023 import shuffle as wang2023
 
+import sharpdp as dp
 from tests.golden.printed import near
 
 METHOD = wang2023.PublishedMethod(wang2023.USERS, wang2023.LOCAL)
@@ -220,3 +223,85 @@ def test_where_corollary_2_of_chen2024_is_unsafe() -> None:
         known = chen2024.unsafe(*place)
         assert known["limit"] < float(value)
         assert near(known["truth"][0], value, 2)
+
+
+@pytest.mark.parametrize("delta", wang2023.TABLE_2)
+def test_the_lower_row_of_table_2_of_wang2023(delta: float) -> None:
+    _, _, lower = wang2023.TABLE_2[delta]
+    assert near(wang2023.coarse_epsilon(delta, 300), lower, 0.6)
+
+
+@pytest.mark.parametrize("place", range(len(joint.RANGES)))
+def test_the_joint_range_of_coins_is_the_known_one(place: int) -> None:
+    found = joint.edge_of(place)
+    assert found["found"] == pytest.approx(found["known"], rel=2e-3)
+    assert found["below"] < 1e-3
+
+
+def test_the_saving_over_28_of_asoodeh2020() -> None:
+    one = gaussian.savings(1.0, 1e-5)
+    # 2 log(1e5) + 1, and 2 (log(2 log(1e5)) + 1)
+    assert one["expansion"] == pytest.approx(24.025850929940457)
+    assert one["claimed"] == pytest.approx(2.0 * (log(23.025850929940457) + 1.0))
+    assert one["classical"] == pytest.approx(one["expansion"], rel=1e-3)
+    assert one["optimal"] < one["claimed"] < one["exact"]
+    small = gaussian.savings(0.01, 1e-5)
+    assert small["exact"] < small["claimed"]
+
+
+def test_the_pair_of_chen2024_by_plain_sums() -> None:
+    users, local = 1, 1.3
+    # one report alone: binary response, whose divergence of order 2 is log(p^2/q + q^2/p)
+    p = 1.0 / (1.0 + np.exp(-local))
+    right = log(p**2 / (1.0 - p) + (1.0 - p) ** 2 / p)
+    assert chen2024.pair_renyi(users, local, 2) == pytest.approx(right)
+    errors = [chen2024.rate_of_limit(n, 2.0) for n in (1000, 3000)]
+    near_n = [one["users"] * (one["corrected"] / one["pair"] - 1.0) for one in errors]
+    assert near_n[1] == pytest.approx(near_n[0], rel=0.2)
+
+
+def test_the_local_epsilons_that_keep_the_budget_of_chen2024() -> None:
+    allowed = list(chen2024_blocks.ALLOWED.items())
+    for (name, local), formula in zip(allowed[:-2], chen2024_blocks.FORMULAS, strict=True):
+        found = chen2024_blocks.largest_local(formula)
+        assert found == (None if local is None else pytest.approx(local, abs=2e-4)), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shared", "place"), [(False, -2), (True, -1)])
+def test_our_local_epsilons_keep_the_budget_of_chen2024(shared: bool, place: int) -> None:
+    local = list(chen2024_blocks.ALLOWED.values())[place]
+    assert local is not None
+    for value, kept in ((local, True), (local + 2e-4, False)):
+        run = dp.ShuffledReports(
+            users=chen2024_blocks.RECORDS,
+            local_epsilon=value,
+            randomizer="shared" if shared else "individual",
+        )
+        spent = [dp.account(run).renyi(order=one).upper for one in chen2024_blocks.BUDGET_ORDERS]
+        allowed = chen2024_blocks.BUDGET * np.array(chen2024_blocks.BUDGET_ORDERS)
+        assert bool(np.all(chen2024_blocks.EPOCHS * np.array(spent) <= allowed)) is kept
+
+
+@pytest.mark.slow
+def test_deterministic_and_poisson_batches_cross_once() -> None:
+    one = crossing.scan(0.5, 10)
+    changes, ends = crossing.crossing(one)
+    assert one["signs"][0] == 1
+    assert one["signs"][-1] == -1
+    assert (changes, 0 in one["signs"]) == (1, False)
+    assert ends[0] < 7.6 < ends[1]
+
+
+@pytest.mark.parametrize(("noise", "steps", "epsilon"), crossing.REMARK)
+def test_far_others_hide_nothing(noise: float, steps: int, epsilon: float) -> None:
+    values = [schemes.sets_delta(noise, steps, epsilon, reach) for reach in crossing.REACHES]
+    alone = schemes.ours("D", noise, steps, "epsilon", epsilon)
+    assert values == sorted(values)
+    assert values[-1] == pytest.approx(alone.upper, rel=1e-6)
+
+
+def test_how_far_epsilon_3_goes_in_girgis2021() -> None:
+    assert claims.epochs_within("Theorem 1")["epochs"] == 50
+    assert claims.epochs_within("clones, closed form")["epochs"] == 5
+    assert claims.backwards()["epochs"] == 7

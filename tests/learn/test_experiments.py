@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from reproduce.learning import clients, ledger, passes, pictures, releases, samplers
+from reproduce.learning import __main__ as command
+from reproduce.learning import budgets, clients, ledger, passes, pictures, releases, samplers, units
 
 GUESSING = 0.1
 
@@ -53,8 +55,72 @@ def test_clients_with_a_larger_budget(out: Path, capsys: pytest.CaptureFixture[s
     found = clients.report("quick")
     small, large = found["accuracy"]
     assert small == 2.0 < large
-    assert found["epsilon"][large][-1] <= found["paper"][-1]
-    assert found["epsilon"][small][-1] < found["paper"][-1] / 5
+    curves = found["curves"]
+    assert curves[large]["ours"][-1] <= curves[small]["theorem"][-1]
+    assert curves[small]["ours"][-1] < curves[small]["theorem"][-1] / 5
     assert found["accuracy"][small][0][-1] > 1.5 * GUESSING
+    assert found["data"][1] == f"2,0,1,{found['accuracy'][small][0][0]:.4f}"
     pictures.drawn_clients(found, out / "clients.svg")
     assert "sharpdp" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_equal_epsilon(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = budgets.report("quick")
+    assert all(one[0]["accuracy"][0] > 5 * GUESSING for one in found.values())
+    pictures.drawn_budgets(found, out / "budgets.svg")
+    printed = capsys.readouterr().out
+    assert "epsilon spent, lower" in printed
+    # noise for Poisson batches at 8 does not do for shuffled ones
+    reported, _, lower, _ = printed.partition("upper\n")[2].split()[:4]
+    assert float(lower) > float(reported)
+
+
+def test_relu_units(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = units.report("quick")
+    printed, program = (one["accuracy"][0] for one in found.values())
+    assert GUESSING < printed < program
+    pictures.drawn_units(found, out / "units.svg")
+    assert "Algorithm 1" in capsys.readouterr().out
+
+
+def test_the_mean_of_a_batch_is_clipped_by_column_sums() -> None:
+    setting = units.Setting(units.PROGRAM, 0, "columns of the mean", 2.0)
+    weights = np.array([[3.0, 0.0], [0.0, 40.0], [1.0, 1.0]], dtype=np.float32)
+
+    class Found:
+        def total(self) -> list[units.Floats]:
+            return [weights]
+
+    (step,) = units.step_of(Found(), setting, size=1, blocks=7)
+    # the largest column sum is 40, the bias adds 2, and the clip is 10; the l1 norm is 45
+    assert step == pytest.approx(weights * 10.0 / 42.0)
+    (step,) = units.step_of(
+        Found(), units.Setting(units.PROGRAM, 0, "l1 of the mean", 2.0), size=1, blocks=7
+    )
+    assert step == pytest.approx(weights * 10.0 / 45.0)
+
+
+def test_a_run_goes_on_as_if_it_had_not_stopped(out: Path) -> None:
+    scale = clients.size("quick")
+    shorter = clients.Size(scale.images, scale.users, 1, 1)
+    clients.trained(shorter, 2.0, 0, out / "resumed.state")
+    resumed = clients.trained(scale, 2.0, 0, out / "resumed.state")
+    assert resumed == clients.trained(scale, 2.0, 0, out / "whole.state")
+
+
+def test_without_mnist_nothing_is_run_or_written(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "PAGES", out / "docs")
+    monkeypatch.setenv("MNIST", "overruled by the option")
+    monkeypatch.setattr("sys.argv", ["learning", "passes", "--mnist", str(out / "none.npz")])
+    with pytest.raises(SystemExit):
+        command.main()
+    said = capsys.readouterr().err
+    assert "none.npz" in said
+    assert "--quick" in said
+    assert not (out / "docs").exists()
+    monkeypatch.setattr("sys.argv", ["learning", "passes", "--quick"])
+    assert command.main() == 0
+    assert not (out / "docs").exists()

@@ -19,9 +19,9 @@ SAME = 1e-3
 
 CHEAP = {
     "wang2023": ("table2", "figure4", "statements"),
-    "asoodeh2020": ("figure1", "rounds", "theorem5"),
+    "asoodeh2020": ("figure1", "rounds", "theorem5", "equation28"),
     "chen2024": ("unsafe",),
-    "chua2024": ("figure2",),
+    "chua2024": ("figure2", "remark4.3.1"),
     "girgis2021": ("rate",),
     "bok2024": ("figure1",),
 }
