@@ -72,6 +72,7 @@ def clipped_per_batch(data) -> Training:
 
     class PerBatch:
         model, clip, parameters = gradients.model, gradients.clip, gradients.parameters
+        physical_batch_size = gradients.physical_batch_size
 
         @staticmethod
         def sum(inputs, targets):

@@ -12,13 +12,17 @@ import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import sharpdp as dp
 from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.ranks import Ranks
 
 PLAN = dp.DPSGD(dp.PoissonBatches(dataset_size=40, batch_size=2, steps=30), noise_multiplier=0.5)
@@ -39,6 +43,7 @@ def run(some_model: nn.Module | None = None, **more: Any) -> Training:
     inputs, targets = data()
     settings: dict[str, Any] = {"clip": 0.7, "key": KEY, "inputs": inputs, **more}
     optimizer_of = some_model or model()
+    settings.setdefault("physical_batch_size", 1)  # so that every rank has pieces of most batches
     adam = torch.optim.Adam(optimizer_of.parameters(), lr=0.1)
     return Training(
         PLAN,
@@ -56,6 +61,48 @@ def trained(training: Training) -> str:
     training.run(progress=False)
     digest = fingerprint("", *training.model.state_dict().values())
     return f"{digest} {training.epsilon(delta=1e-5).upper}"
+
+
+def in_shards() -> nn.Module:
+    """The model, each of its layers and all of it fully sharded over all ranks."""
+    plain = model()
+    mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
+    for layer in plain.children():
+        fully_shard(layer, mesh=mesh)
+    fully_shard(plain, mesh=mesh)
+    return plain
+
+
+def shards(folder: Path) -> str:
+    """Half of a run of a sharded model, saved; what each rank holds of the first layer is a part."""
+    training = run(in_shards())
+    held = training.model[0].weight.to_local().shape  # type: ignore[index,union-attr,operator]
+    assert held == (4 // distributed.get_world_size(), 3)
+    training.run(steps=11, checkpoint=folder / "shards.pt", every=4, progress=False)
+    training.close()
+    if distributed.get_rank() == 0:
+        (folder / "half.pt").write_bytes((folder / "shards.pt").read_bytes())
+    return " ".join(str(float(value.sum())) for value in training.gradients.parameters.values())
+
+
+def shards_resumed(folder: Path) -> str:
+    """The other half, in other processes' shards; the sharded model itself has what its twin has."""
+    training = run(in_shards()).resume(folder / "shards.pt")
+    training.run(progress=False)
+    whole = {name: value.full_tensor() for name, value in training.model.named_parameters()}  # type: ignore[operator]
+    assert all(
+        torch.equal(whole[name], value) for name, value in training.gradients.parameters.items()
+    )
+    inputs = data()[0]
+    assert torch.allclose(training.model(inputs), training.gradients.model(inputs))
+    return f"{fingerprint('', *whole.values())} {training.epsilon(delta=1e-5).upper}"
+
+
+def random(_: Path) -> str:
+    """A model that draws random numbers in every piece."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(3, 9), nn.Dropout(0.5), nn.Linear(9, 2))
+    return trained(run(layers, physical_batch_size=2))
 
 
 def plain(_: Path) -> str:
@@ -134,9 +181,9 @@ def batches(_: Path) -> str:
     training, lines = run(), []
     take = training._part
 
-    def seen(index: torch.Tensor) -> Any:
-        lines.append(" ".join(map(str, index.tolist())))
-        return take(index)
+    def seen(pieces: list[tuple[int, torch.Tensor]]) -> Any:
+        lines.append(" ".join(str(index) for _, piece in pieces for index in piece.tolist()))
+        return take(pieces)
 
     training._part = seen  # type: ignore[method-assign]
     training.run(progress=False)
@@ -166,8 +213,42 @@ def canaries(_: Path) -> str:
 
 def same_batches(folder: Path) -> str:
     """The same, but every rank takes the whole batch, as if it were the only one."""
-    Ranks.shard = property(lambda _: (0, 1))  # type: ignore[method-assign,assignment]
-    return canaries(folder)
+    pieces = Ranks.pieces
+    with mock.patch.object(Ranks, "pieces", lambda _, *sizes: pieces(Ranks(), *sizes)):
+        return canaries(folder)
+
+
+def noise_of_its_own(_: Path) -> str:
+    """Every rank draws noise of its own: a release of the same sum for each of them."""
+    training = run()
+    own = bytes([distributed.get_rank()]) * 32
+    training._noise = StepNoise(noise_multiplier=0.5, clip=0.7, key=own)
+    try:
+        training.run(progress=False)
+    except dp.InvalidArgument as refusal:
+        return str(refusal).partition(";")[0]
+    return "nothing"
+
+
+def noise_in_shares(folder: Path) -> str:
+    """Every rank adds the accounted noise over the number of ranks, as if deviations added up."""
+    generator = torch.Generator().manual_seed(distributed.get_rank())
+    summed, size = Ranks.summed, distributed.get_world_size()
+
+    def noisy(ranks: Ranks, examples: int, make: Any, like: Any) -> Any:
+        def part() -> Any:
+            return {
+                name: value + 2.5 / size * torch.randn(value.shape, generator=generator).double()
+                for name, value in make().items()
+            }
+
+        return summed(ranks, examples, part, like)
+
+    with (
+        mock.patch.object(Ranks, "summed", noisy),
+        mock.patch.object(StepNoise, "added", lambda _, total, step: total),
+    ):
+        return canaries(folder)
 
 
 def main(folder: str, size: str, rank: str, *tasks: str) -> None:

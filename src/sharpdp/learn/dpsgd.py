@@ -42,8 +42,15 @@ from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.gaussian_noise import StepNoise, secret
-from sharpdp.learn.gradients import ClippedGradients, Loss, check_examples, cuda_devices
+from sharpdp.learn.gradients import (
+    LARGEST_BATCH,
+    ClippedGradients,
+    Loss,
+    check_examples,
+    cuda_devices,
+)
 from sharpdp.learn.ranks import Ranks, unwrapped
+from sharpdp.learn.sharded import sharded
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
@@ -116,9 +123,10 @@ class Training(HintedKeywords):
     Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed
     from a checkpoint therefore repeats the very steps that were lost, bit for bit on the same machine,
-    and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate or
-    machine) has fresh noise, but the same batch. If k resumed copies of a checkpoint are released, or
-    both outcomes of such a step (k = 2), account with noise_multiplier / sqrt(k), not with two runs.
+    and each step is counted once. A step whose sum comes out otherwise (another loss, learning rate,
+    physical batch size or machine) has fresh noise, but the same batch. If k resumed copies of a
+    checkpoint are released, or both outcomes of such a step (k = 2), account with noise_multiplier /
+    sqrt(k), not with two runs.
     With the key, or a checkpoint, the noise can be removed: keep both as secret as the data.
 
     Args:
@@ -131,7 +139,9 @@ class Training(HintedKeywords):
         optimizer: A torch optimizer of the trainable parameters, not LBFGS; None for plain SGD.
         learning_rate: Step size, greater than 0, or a function of the step's number, from 0 on. None for
             the optimizer's own, which is 0.1 for plain SGD.
-        physical_batch_size: Examples whose gradients are computed at once, at least 1.
+        physical_batch_size: Examples whose gradients are computed at once, at least 1. Several ranks
+            share out pieces of this size. A gradient may depend in its last bits on the size of its
+            piece, so that a run that goes on should keep it.
         key: Secret of at least 16 bytes; None for a fresh one.
         strict: True to stop the run at a record without a usable gradient, which no privacy guarantee
             covers, see `ClippedGradients`; False to take it for zero.
@@ -189,10 +199,12 @@ class Training(HintedKeywords):
         self.mechanism = _checked(mechanism, inputs, targets)
         self.adjacency = _adjacency(mechanism, adjacency)
         self.expected_batch_size = _divisor(mechanism.batches, expected_batch_size)
-        self.gradients = ClippedGradients(unwrapped(model), loss, clip, physical_batch_size, strict)
+        self._sharded = sharded(model, self.ranks.size)
+        plain = unwrapped(model) if self._sharded is None else self._sharded.twin
+        self.gradients = ClippedGradients(plain, loss, clip, physical_batch_size, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
-        self.optimizer = _optimizer(self.gradients, optimizer)
+        self.optimizer = _optimizer(self.model, optimizer)
         self._rate(0)
         self.gradients.check(self.inputs, self.targets)
         self.key = (
@@ -205,7 +217,14 @@ class Training(HintedKeywords):
                 key=hashlib.blake2b(self.key).hexdigest(),
                 data=self._fingerprint,
                 parameters=self._parameters_seen,
-                settings=repr((self.optimizer, self.expected_batch_size, self.adjacency)),
+                settings=repr(
+                    (
+                        self.optimizer,
+                        self.expected_batch_size,
+                        self.adjacency,
+                        self.gradients.physical_batch_size,
+                    )
+                ),
             )
         self._file: StateFile | None = None
         self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
@@ -220,7 +239,7 @@ class Training(HintedKeywords):
     @property
     def model(self) -> nn.Module:
         """The model as trained so far."""
-        return self.gradients.model
+        return self.gradients.model if self._sharded is None else self._sharded.model
 
     @property
     def begun(self) -> int:
@@ -271,11 +290,13 @@ class Training(HintedKeywords):
                 )
             self._check_ranks()
             try:
-                with _seeded(self.key, self.step, self.ranks.rank):
+                with _seeded(self.key, self.step, -1):
                     rate = self._rate(self.step)
-                    index = torch.from_numpy(next(self._batches))
+                    mine = self._pieces(next(self._batches))
                     total = self.ranks.summed(
-                        len(index), partial(self._part, index), self.gradients.parameters
+                        sum(len(index) for _, index in mine),
+                        partial(self._part, mine),
+                        self.gradients.parameters,
                     )
                     released = self._noise.added(total, self.step)
                     self.step += 1
@@ -287,10 +308,28 @@ class Training(HintedKeywords):
                 self._start(self.step)
                 raise
 
-    def _part(self, index: Tensor) -> dict[str, Tensor]:
-        """The sum over the examples of this rank, once the step is counted on disk."""
+    def _pieces(self, batch: Indices) -> list[tuple[int, Tensor]]:
+        """This rank's pieces of a batch, each with its number."""
+        if len(batch) > LARGEST_BATCH:
+            raise InvalidArgument(
+                f"batches must have at most {LARGEST_BATCH:,} examples for their sums to be exact; got "
+                f"{len(batch):,}."
+            )
+        index = torch.from_numpy(batch)
+        pieces = self.ranks.pieces(len(index), self.gradients.physical_batch_size)
+        return [(number, index[piece]) for number, piece in pieces]
+
+    def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
+        """The sum over this rank's pieces of the batch, once the step is counted on disk."""
         self._book()
-        return self.gradients.sum(self.inputs[index], self.targets[index])
+        parameters = self.gradients.parameters
+        total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
+        for number, index in pieces:
+            with _seeded(self.key, self.step, number):
+                part = self.gradients.sum(self.inputs[index], self.targets[index])
+            for name, value in part.items():
+                total[name] += value  # exactly: both are multiples of the grid
+        return total
 
     def _check_ranks(self) -> None:
         """An error if processes joined or left since the run was made."""
@@ -311,10 +350,15 @@ class Training(HintedKeywords):
 
     def _move(self, released: Mapping[str, Tensor], rate: float | None) -> None:
         """One step of the optimizer along the noisy mean."""
-        for name, parameter in self.model.named_parameters():
+        means = {}
+        for name, parameter in self.gradients.model.named_parameters():
             if parameter.requires_grad:
                 mean = released[name] / self.expected_batch_size
-                parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+                means[name] = mean.to(dtype=parameter.dtype, device=parameter.device)
+                if self._sharded is None:
+                    parameter.grad = means[name]
+        if self._sharded is not None:
+            self._sharded.set_gradients(means)
         if rate is not None:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -324,6 +368,9 @@ class Training(HintedKeywords):
             raise InvalidArgument(
                 f"optimizer must take a step along dense gradients; got {type(fault).__name__}: {fault}."
             ) from fault
+        if self._sharded is not None:
+            self._sharded.gather()
+            self._gather_optimizer()
 
     def _rate(self, step: int) -> float | None:
         """The learning rate of a step; None for that of the optimizer."""
@@ -473,7 +520,14 @@ class Training(HintedKeywords):
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
         with _TURN:
-            load(state, self.model, self.optimizer)
+            if self._sharded is not None:
+                whole = state["optimizer"]
+                state["optimizer"] = self._sharded.sharded_state(whole, self.optimizer)
+                self._is_saved = True
+            load(state, self.gradients.model, self.optimizer)
+            if self._sharded is not None:
+                self._sharded.scatter()
+                self._gather_optimizer()
             self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._begun, self._booked = state["begun"], state["step"]
             self._start(state["step"])
@@ -486,6 +540,8 @@ class Training(HintedKeywords):
 
     def _attach(self, path: Path) -> None:
         """Save this run at the path from now on; refuse a path at which something else is."""
+        self._is_saved = True
+        self._gather_optimizer()
         self.ranks.from_first(lambda: self._attach_here(path))
 
     def _attach_here(self, path: Path) -> None:
@@ -518,11 +574,20 @@ class Training(HintedKeywords):
                 "step": self.step,
                 "begun": max(booked, self.begun),
                 "key": self.key,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
+                "model": self.gradients.model.state_dict(),
+                "optimizer": self._optimizer_state or self.optimizer.state_dict(),
             }
             stored(self._file, state)
             self._booked = booked
+
+    _optimizer_state: dict[str, Any] | None = None
+    _is_saved = False
+
+    def _gather_optimizer(self) -> None:
+        """Of a sharded model that is saved, the whole state of the optimizer: all ranks take part."""
+        if self._sharded is not None and self._is_saved:
+            whole = self._sharded.whole_state(self.optimizer)
+            self._optimizer_state = whole if self.ranks.is_first else None
 
     def _start(self, step: int) -> None:
         """Batches and noise from this step on."""
@@ -530,7 +595,7 @@ class Training(HintedKeywords):
         plan: Any = self.mechanism.batches
         if plan.dataset_size is None:  # known to the batches only, not to anything that is released
             plan = replace(plan, dataset_size=len(self.inputs))
-        self._batches = plan.batches(self.key, start=step, shard=self.ranks.shard)
+        self._batches = plan.batches(self.key, start=step)
         self._noise = StepNoise(
             noise_multiplier=self.mechanism.noise_multiplier,
             clip=self.gradients.clip,
@@ -556,25 +621,23 @@ class Training(HintedKeywords):
 
 
 @contextmanager
-def _seeded(key: bytes, step: int, rank: int) -> Iterator[None]:
-    """Torch's generators in a state that the key and the step settle; put back afterwards.
+def _seeded(key: bytes, step: int, piece: int) -> Iterator[None]:
+    """Torch's generators in a state that the key, the step and the piece settle; put back afterwards.
 
-    Dropout and the like draw from them, other numbers on every rank. A step that is run again then has
-    the same sum, and so the same noise: it is the same release.
+    Dropout and the like draw from them. A step that is run again, on any number of ranks, then has the
+    same sum, and so the same noise: it is the same release.
     """
-    # bits of a seed of torch's generators
     source = KeyedStream(key).derive("model", step)
-    seed = (source.derive(rank) if rank else source).integer(63)
+    # bits of a seed of torch's generators
+    seed = (source.derive(piece) if piece else source).integer(63)
     with torch.random.fork_rng(devices=cuda_devices()):
         torch.manual_seed(seed)
         yield
 
 
-def _optimizer(
-    gradients: ClippedGradients, optimizer: torch.optim.Optimizer | None
-) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
     """The optimizer that was given, if it moves the model's parameters and no others; else plain SGD."""
-    trainable = [parameter for parameter in gradients.model.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if optimizer is None:
         return torch.optim.SGD(trainable, lr=0.1)
     if not isinstance(optimizer, torch.optim.Optimizer):

@@ -46,6 +46,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.learn.layer_gradients import layer_gradients, layers_of
 from sharpdp.learn.randomizers.validation import not_finite
 
 __all__ = ["LARGEST_BATCH", "ClippedGradients", "Loss", "check_examples", "cuda_devices"]
@@ -129,7 +130,10 @@ class ClippedGradients(HintedKeywords):
 
         Holds when: the loss of an example depends on that example and the parameters alone. Then one
         example moves the sum by an l2 norm of at most `clip`, rounding included: clipped gradients are
-        multiples of a grid whose sums are exact.
+        multiples of a grid whose sums are exact. Torch may round a gradient in another way at another
+        place of a piece, or in a piece of another size; so neighbors are compared place by place, as
+        zero-out does. If examples were to move up, as with add/remove, only a physical_batch_size of 1
+        rules out that others' gradients change in their last bits.
         """
         _check_pair(inputs, targets)
         if len(inputs) > LARGEST_BATCH:
@@ -198,22 +202,39 @@ class ClippedGradients(HintedKeywords):
         ) from cause
 
     def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        layers = layers_of(self.model)
+        if layers is not None:
+            try:
+                found = layer_gradients(
+                    layers, self._loss_of_output, inputs.detach(), targets.detach()
+                )
+                return {name: found[name] for name in self.parameters}
+            except Exception:  # of whatever kind: what is wrong, if anything, is said below
+                pass
         named = self.model.named_parameters()
         fixed = {name: value.detach() for name, value in named if not value.requires_grad}
         buffers = dict(self.model.named_buffers())
 
         def loss_of_one(some: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
             output = functional_call(self.model, {**some, **fixed, **buffers}, (x.unsqueeze(0),))
-            value: object = self.loss(output, y.unsqueeze(0))
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                got = value.dtype if isinstance(value, Tensor) else kind_of(value)
-                raise WrongType(f"loss must return a tensor of real numbers; got {got}.")
-            return value.sum()
+            return self._loss(output, y.unsqueeze(0))
 
         gradients: dict[str, Tensor] = vmap(
             grad(loss_of_one), in_dims=(None, 0, 0), randomness="different"
         )(self.parameters, inputs.detach(), targets.detach())
         return gradients
+
+    def _loss_of_output(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of one example from its output, neither with a first axis."""
+        return self._loss(output.unsqueeze(0), target.unsqueeze(0))
+
+    def _loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of one example, a tensor without axes."""
+        value: object = self.loss(output, target)
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            got = value.dtype if isinstance(value, Tensor) else kind_of(value)
+            raise WrongType(f"loss must return a tensor of real numbers; got {got}.")
+        return value.sum()
 
     @property
     def _grid(self) -> float:
@@ -238,9 +259,14 @@ class ClippedGradients(HintedKeywords):
             # larger factors are applied in double precision: in single precision they could
             # overflow
             kind = value.dtype if 1.0 / self._grid <= 2.0**120 else torch.float64
-            scale, total = factors[:, None].to(kind), value.new_zeros(value.shape[1]).double()
-            for rows in _row_blocks(value):
-                total += (value[rows] * scale[rows]).round_().double().sum(0)
+            scale, blocks = factors[:, None].to(kind), _row_blocks(value)
+            shape = (blocks[0].stop, value.shape[1])
+            scaled, exact = (value.new_empty(shape, dtype=t) for t in (kind, torch.float64))
+            total = torch.zeros_like(exact[0])
+            for block in blocks:
+                rows = value[block]
+                whole = torch.mul(rows, scale[block], out=scaled[: len(rows)]).round_()
+                total += exact[: len(rows)].copy_(whole).sum(0)
             sums.append((name, total.view(each[name].shape[1:])))
         return sums
 
@@ -252,18 +278,25 @@ def _fine(value: Tensor) -> Tensor:
 
 def _norms(flat: Mapping[str, Tensor]) -> Tensor:
     """The l2 norm of every example's gradient, in double precision."""
-    parts = [
-        torch.cat([torch.linalg.vector_norm(v[rows].double(), dim=1) for rows in _row_blocks(v)])
-        for v in flat.values()
-    ]
-    norms: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
-    return norms
+    parts = []
+    for value in flat.values():
+        blocks = _row_blocks(value)
+        # one copy of a block, used again: fresh memory for each would take most of the time
+        copy = value.new_empty((blocks[0].stop, value.shape[1]), dtype=torch.float64)
+        norms = [
+            torch.linalg.vector_norm(copy[: len(rows)].copy_(rows), dim=1)
+            for rows in (value[block] for block in blocks)
+        ]
+        parts.append(torch.cat(norms))
+    norms_of_all: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return norms_of_all
 
 
 def _row_blocks(rows: Tensor) -> list[slice]:
     """Rows in blocks whose copies in double precision stay in a processor's cache; at least one block."""
     size = max(_CACHED // max(rows.shape[1], 1), 1) if rows.device.type == "cpu" else len(rows)
-    return [slice(start, start + size) for start in range(0, max(len(rows), 1), max(size, 1))]
+    size = max(min(size, len(rows)), 1)
+    return [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
 
 
 def cuda_devices() -> list[int]:

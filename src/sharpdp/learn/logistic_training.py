@@ -272,8 +272,9 @@ class _Descent(Training):
         runs = [self.hidden.stopped_after(length) for length in lengths]
         return runs[0] if len(runs) == 1 else Sequence(runs)
 
-    def _part(self, index: Tensor) -> dict[str, Tensor]:
+    def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
         self._book()
+        index = torch.cat([torch.zeros(0, dtype=torch.int64), *(piece for _, piece in pieces)])
         return self.linear.sum(self.inputs[index], self.targets[index])
 
     def _move(self, released: Mapping[str, Tensor], rate: float | None) -> None:

@@ -1,9 +1,10 @@
 """Several processes that train one model: they share one batch, one sum and one noise.
 
 Clipped gradients are whole multiples of a grid, and sums of up to 2^22 of them are exact in double
-precision (`sharpdp.learn.gradients`). So the sum over all ranks does not depend on how the examples are
-spread over them, and noise that is a function of the key, the step and the sum is the same on every rank:
-it is one release, which each rank computes for itself, and equals that of a single process bit for bit.
+precision (`sharpdp.learn.gradients`). Ranks share out whole pieces of a batch, which are cut in the same
+way for any number of them. So the sum over all ranks does not depend on how the pieces are spread over
+them, and noise that is a function of the key, the step and the sum is the same on every rank: it is one
+release, which each rank computes for itself, and equals that of a single process bit for bit.
 """
 
 from __future__ import annotations
@@ -49,6 +50,22 @@ class Ranks:
     def shard(self) -> tuple[int, int]:
         """Which part of every batch is that of this rank, as batch schemes take it."""
         return self.rank, self.size
+
+    def pieces(self, length: int, size: int) -> list[tuple[int, slice]]:
+        """The pieces of a batch that are this rank's: every so many-th, with its number in the batch.
+
+        Pieces are cut from the whole batch in the same way for any number of ranks. So the gradient of an
+        example, which may depend on its piece in the last bits, does not depend on who computes it.
+
+        Args:
+            length: How many examples the whole batch has.
+            size: How many a piece has.
+
+        >>> Ranks(1, 2).pieces(10, 3)
+        [(1, slice(3, 6, None)), (3, slice(9, 12, None))]
+        """
+        numbers = range(self.rank, -(-length // size), self.size)
+        return [(number, slice(number * size, (number + 1) * size)) for number in numbers]
 
     @property
     def is_first(self) -> bool:
