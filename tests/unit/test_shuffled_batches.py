@@ -124,3 +124,13 @@ def test_extreme_sizes() -> None:
     assert 0.99 * loud.upper < loud.lower
     quiet = brackets(shuffled(1000.0))
     assert 0.0 <= quiet.lower <= quiet.upper < 1e-3
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-7, 1e12, 1e18])
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+def test_extreme_noise_has_an_answer(noise: float, adjacency: str) -> None:
+    run = dp.DPSGD(
+        dp.ShuffledBatches(dataset_size=6000, batch_size=60, epochs=1), noise_multiplier=noise
+    )
+    bracket = dp.account(run, adjacency=adjacency).epsilon(delta=1e-5)
+    assert bracket.upper == 0.0 if noise > 1.0 else 0.0 <= bracket.lower < bracket.upper

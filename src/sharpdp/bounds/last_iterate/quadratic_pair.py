@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.batches import ShuffledBatches
+from sharpdp.bounds.last_iterate.shift_schedule import log_power_sum
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals
@@ -46,18 +47,18 @@ def bernoulli_uses(rate: float, steps: int, r: float) -> Uses:
     return tuple(((rate, size),) for size in _powers(r, min(steps, _MOST_TERMS)))
 
 
-def shuffled_uses(scheme: ShuffledBatches, r: float) -> Uses:
+def shuffled_uses(scheme: ShuffledBatches, log_r: float) -> Uses:
     """One use in each epoch, at a random place; all at the same place if the order is kept.
 
     >>> plan = ShuffledBatches(dataset_size=4, batch_size=2, epochs=2)
-    >>> shuffled_uses(plan, 0.5)
+    >>> shuffled_uses(plan, math.log(0.5))
     (((0.5, 1.0), (0.5, 0.5)), ((0.5, 0.25), (0.5, 0.125)))
     """
-    period, size = scheme.steps_per_epoch, scheme.dataset_size
+    period, size, r = scheme.steps_per_epoch, scheme.dataset_size, math.exp(log_r)
     rest = size - (period - 1) * scheme.batch_size
     chances = [(rest if place == 0 else scheme.batch_size) / size for place in range(period)]
     if scheme.order == "kept":
-        again = sum(_powers(r**period, scheme.epochs)) * (1.0 - 1e-12)
+        again = math.exp(log_power_sum(period * log_r, scheme.epochs)) * (1.0 - 1e-12)
         return (tuple(zip(chances, (again * one for one in _powers(r, period)), strict=False)),)
     terms = []
     for epoch in range(min(scheme.epochs, _MOST_TERMS)):

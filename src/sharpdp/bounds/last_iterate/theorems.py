@@ -468,6 +468,6 @@ def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency)
         uses = bernoulli_uses(scheme.sample_rate, scheme.steps, math.exp(log_r))
     else:
         assert isinstance(scheme, ShuffledBatches)
-        uses = shuffled_uses(scheme, math.exp(log_r))
+        uses = shuffled_uses(scheme, log_r)
     noise = math.exp(0.5 * log_power_sum(2.0 * log_r, scheme.steps))
     return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / noise), 1),)

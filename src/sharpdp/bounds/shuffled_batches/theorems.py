@@ -334,7 +334,16 @@ def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     return _displaced_epochs(mechanism, adjacency, 1e-2, adaptive=is_loose)
 
 
-@bound(source="chua2024 Section 4.2", proof="shuffled-batches")
+LEAST_TESTED, MOST_TESTED = 1e-5, 1e8
+"""With less noise every ratio is lost in rounding, with more all are one."""
+
+
+def _is_resolved(mechanism: DPSGD) -> bool:
+    """True if likelihood ratios of the noise are told apart in double precision."""
+    return LEAST_TESTED <= mechanism.noise_multiplier <= MOST_TESTED
+
+
+@bound(source="chua2024 Section 4.2", proof="shuffled-batches", applies=_is_resolved)
 def largest_batch_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
@@ -357,7 +366,7 @@ def largest_batch_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     return ((_largest(order, FINE if count == 1 else COARSE), count),)
 
 
-@bound(source="chua2024 Section 3", proof="shuffled-batches")
+@bound(source="chua2024 Section 3", proof="shuffled-batches", applies=_is_resolved)
 def ratio_test_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
@@ -397,7 +406,9 @@ def _can_switch(mechanism: DPSGD) -> bool:
     scheme = _scheme(mechanism)
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     batches = scheme.examples_per_epoch // scheme.batch_size
-    return fresh and scores_suffice(mechanism.noise_multiplier, batches)
+    if not fresh or not _is_resolved(mechanism):
+        return False
+    return scores_suffice(mechanism.noise_multiplier, batches)
 
 
 @bound(
@@ -441,7 +452,12 @@ def _few_batches(mechanism: DPSGD) -> bool:
     scheme = _scheme(mechanism)
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     few = 2 <= scheme.examples_per_epoch // scheme.batch_size <= MOST_BATCHES
-    return fresh and few and scheme.epochs <= 2 and mechanism.noise_multiplier >= LEAST_NOISE
+    return (
+        fresh
+        and few
+        and scheme.epochs <= 2
+        and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_TESTED
+    )
 
 
 @lru_cache(maxsize=64)

@@ -242,11 +242,11 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
 def _clones(mechanism: ShuffledReports, delta: float, rate: float) -> float:
     """The closed form with n rate clones expected, if they are enough."""
     clones = mechanism.users * rate * (1.0 - CLOSED_FORM_ERROR)
-    needed = 16.0 * math.log(2.0 / delta)
+    needed = 16.0 * (math.log(2.0) - math.log(delta))
     if clones < needed:
         users = math.ceil(needed / rate)
         raise Inapplicable(f"it needs about {users} users at this local_epsilon and delta")
-    return closed_form(mechanism.local_epsilon, clones, math.log(4.0 / delta))
+    return closed_form(mechanism.local_epsilon, clones, math.log(4.0) - math.log(delta))
 
 
 def _inverted(
