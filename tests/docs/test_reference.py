@@ -147,6 +147,15 @@ def test_numbers_about_others_are_those_that_were_measured() -> None:
 # --- API --------------------------------------------------------------------------------------------
 
 
+HEAVY = {
+    "sharpdp.integrations.materialized": "pyarrow",
+    "sharpdp.integrations.huggingface": "transformers",
+    "sharpdp.integrations.lightning": "lightning",
+    "sharpdp.integrations.flower": "flwr",
+}
+"""Modules that need packages which `make test-frameworks` gets."""
+
+
 def reference() -> str:
     """The pages of the reference, as one text."""
     return "\n".join(path.read_text("utf-8") for path in sorted((DOCS / "api").glob("*.md")))
@@ -175,7 +184,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_everything_in_the_reference_exists() -> None:
     for name in documented():
         room, _, last = name.rpartition(".")
-        if room.startswith("sharpdp.integrations.materialized") and not find_spec("pyarrow"):
+        if any(room.startswith(one) and not find_spec(needs) for one, needs in HEAVY.items()):
             continue  # an extra that is not in `all`
         assert hasattr(importlib.import_module(room), last), name
 

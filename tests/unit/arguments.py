@@ -94,6 +94,7 @@ LINE = Polyline((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0))
 BALL = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
 CLIENTS = learn.CLDPSGD(randomizer=BALL, users=2, population=4, rounds=2)
 BLOCKS = learn.BlockSGD(records=4, blocks=2, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
+SMOOTH = dp.SmoothLoss(gradient_norm=1.0, smoothness=0.25, regularization=0.1)
 PAIR = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
 MIXTURE = dp.Mixture(components=(PAIR, PAIR), weights=(0.5, 0.5))
 
@@ -240,6 +241,15 @@ GOOD: dict[str, Any] = {
     "lines": [(0.5, 1)],
     "local_epsilon": 1.0,
     "loss": lambda output, target: (output - target).square().sum(),
+    "LastIterate(loss)": SMOOTH,
+    "convex": True,
+    "feature_norm": 1.0,
+    "gradient_norm": 1.0,
+    "regularization": 0.1,
+    "smoothness": 0.25,
+    "target_bound": 1.0,
+    "fullness": 1.0,
+    "ApproximateReports(randomizer)": dp.LocalGaussian(noise_multiplier=2.0),
     "losses": [-0.5, 0.75],
     "lower": LINE,
     "margin": 1.0,

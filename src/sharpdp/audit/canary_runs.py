@@ -111,7 +111,7 @@ def canaries(
         key: Secret of at least 16 bytes that settles coins, batches and noise; None for a fresh one. It
             must be given with a checkpoint.
         checkpoint: File to save the run to, and to go on from if it exists. Opacus' runs are saved after
-            every epoch, with the state of torch's generator, which draws their noise: go on with the same
+            every epoch, with the state of the generator that draws their noise: go on with the same
             loss, since noise that was added to one sum may not be added to another.
         physical_batch_size: Records whose gradients are computed at once.
         progress: False to print no progress.
@@ -289,6 +289,7 @@ def _trained_by_opacus(
     from sharpdp.integrations.opacus import make_private
     from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 
+    noise = torch.Generator().manual_seed(KeyedStream(settings["key"]).derive("noise").integer(63))
     private, optimizer, batches, engine = make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=settings["learning_rate"]),
@@ -296,6 +297,7 @@ def _trained_by_opacus(
         data=torch.utils.data.TensorDataset(rows, labels),
         max_grad_norm=settings["clip"],
         key=settings["key"],
+        noise_generator=noise,
     )
     taken, steps = 0, mechanism.batches.steps
     file = None
@@ -309,7 +311,7 @@ def _trained_by_opacus(
             taken = state["step"]
             batches.batch_sampler.load_state_dict(batches.batch_sampler.state_dict(step=taken))
             engine.accountant.load_state_dict(state["accountant"])
-            torch.set_rng_state(state["noise"])  # what is run again has the noise that it had
+            noise.set_state(state["noise"])  # what is run again has the noise that it had
     with shown_progress("training with Opacus", steps) if progress else nullcontext() as task:
         while taken < steps:
             for some, wanted in batches:
@@ -324,7 +326,7 @@ def _trained_by_opacus(
                 state |= {"model": private.state_dict(), "optimizer": optimizer.state_dict()}
                 state |= {
                     "accountant": dict(engine.accountant.state_dict()),
-                    "noise": torch.get_rng_state(),
+                    "noise": noise.get_state(),
                 }
                 stored(file, state)
     return engine.accountant.guarantee

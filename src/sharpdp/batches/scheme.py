@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -361,7 +362,10 @@ def different_positions(indices: object, dataset_size: int) -> Indices:
     >>> different_positions([2, 0], 3).tolist()
     [2, 0]
     """
-    positions = np.asarray(indices) if has_entries(indices) else np.zeros(0)
+    positions = np.zeros(0)
+    if has_entries(indices):
+        with suppress(ValueError, OverflowError):  # ragged
+            positions = np.asarray(indices)
     if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.size == 0:
         raise WrongType(
             "indices must be whole numbers, positions of one example or more; got "

@@ -9,6 +9,7 @@ from fractions import Fraction
 from sharpdp._validate import (
     HintedKeywords,
     flag,
+    nonnegative,
     positive_scale,
     short_repr,
     zero_or_scale,
@@ -245,7 +246,12 @@ class LastIterate(BatchQueries):
 
         Returns:
             The constant; infinite if nothing is known of the loss.
+
+        Raises:
+            InvalidArgument: ``fullness`` is negative or not finite.
+            WrongType: ``fullness`` is not a number.
         """
+        fullness = nonnegative(fullness=fullness)
         if self.loss is None or self.learning_rate is None:
             return math.inf
         shrunk = 1.0 - self.learning_rate * self.loss.regularization
