@@ -79,7 +79,8 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.frameworks: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip $(INSTALL) "$(PIP_WITH_GROUPS)"
-	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group frameworks
+	$(BIN)/python -m pip $(INSTALL) --editable ".[all]" --group frameworks --group flower-imports
+	$(BIN)/python -m pip $(INSTALL) --no-deps "flwr>=1.42"
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
