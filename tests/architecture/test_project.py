@@ -79,7 +79,7 @@ def test_extras_are_for_users_and_groups_for_developers(project: dict[str, Any])
     assert set(re.findall(r"[\w-]+", everything)) == EXTRAS - {"all"} | {"sharpdp"}
     assert all(f"| `{extra}` |" in read("docs/installation.md") for extra in EXTRAS | ALONE)
     texts = read("Makefile") + read(".github/workflows/tests.yml")
-    assert set(re.findall(r"--group (\w+)", texts)) <= set(groups)
+    assert set(re.findall(r"--group ([\w-]+)", texts)) <= set(groups)
     for named in re.findall(r"\.\[([\w,-]+)\]", texts):
         assert set(named.split(",")) <= set(extras)
 
