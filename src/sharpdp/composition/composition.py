@@ -274,10 +274,10 @@ class Composition:
         """New work for many questions together; None if there is none, or single ones serve as well."""
         if all(is_sampled_gaussian(pair) for pair, _ in self.merged_steps):
             return None
-        try:
-            return self.remember(ContourEvaluation.for_range(self.merged_steps, ends, tolerance))
-        except Declined:
-            return None
+        for engine in (FewRuns, ContourEvaluation):
+            with suppress(Declined):
+                return self.remember(engine.for_range(self.merged_steps, ends, tolerance))
+        return None
 
     def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
         """New work for epsilon, by the same engine or by the one that serves all steps."""

@@ -17,11 +17,12 @@ right to M units of itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from sharpdp.bracket import Side
+from sharpdp.composition.contour_engine import RangeEnds
 from sharpdp.composition.engine import Declined, Engine, Saddle, Steps
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, at_least_once
@@ -30,6 +31,9 @@ from sharpdp.pairs.finite import AtomicPair
 _MOST_SUMS = 1 << 20
 _LARGEST_LOSS = 100.0
 """Of all runs together: e^{-L} stays far from the ends of the double range."""
+
+_SHARP = 1e-8
+"""In log delta, at every threshold: work for one question serves all others."""
 
 _LOST = 1e-210
 """More than what underflows: 2^20 terms of 3e-308, blown up by e^{200}."""
@@ -82,18 +86,12 @@ class FewRuns(Engine):
         coarser: Engine | None = None,
         log_delta: float = 0.0,
     ) -> FewRuns:
-        pairs, two = _listed(steps)
-        return cls(
-            Saddle(1.0, epsilon, 0.0), tolerance, pairs=pairs, two=two, exhausted=True
-        )._aimed_at(epsilon)
+        return cls._of(steps)._aimed_at(epsilon)
 
     @classmethod
     def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> FewRuns:
-        pairs, two = _listed(steps)
-        work = cls(
-            Saddle(1.0, 0.0, 0.0), 0.1 * relative_width, pairs=pairs, two=two, exhausted=True
-        )
-        largest = sum(pair.losses[-1] for pair in pairs)
+        work = cls._of(steps)
+        largest = sum(pair.losses[-1] for pair in work.pairs)
         epsilon, _ = last_true(
             lambda at: work.log_delta(at, Side.UPPER) > log_delta,
             0.0,
@@ -101,6 +99,19 @@ class FewRuns(Engine):
             relative_width=0.01 * relative_width,
         )
         return work._aimed_at(epsilon)
+
+    @classmethod
+    def for_range(cls, steps: Steps, ends: RangeEnds, tolerance: float) -> FewRuns:
+        """Prepare delta at many thresholds: the same sums as for one."""
+        if ends.by_value:
+            return cls.for_value(steps, ends.first, tolerance)
+        return cls.for_threshold(steps, ends.first, tolerance)
+
+    @classmethod
+    def _of(cls, steps: Steps) -> FewRuns:
+        """The sums; where they are aimed at does not matter to what they give."""
+        pairs, two = _listed(steps)
+        return cls(Saddle(1.0, 0.0, 0.0), _SHARP, pairs=pairs, two=two, exhausted=True)
 
     def _aimed_at(self, epsilon: float) -> FewRuns:
         """The same sums with the slope at this epsilon; Declined where too little mass is beyond it."""
@@ -138,13 +149,17 @@ class FewRuns(Engine):
         """delta without infinite losses, and the mass beyond, as computed."""
         if len(self.pairs) == 2:
             return self.two.values(epsilons)
-        third = self.pairs[2]
-        losses, masses = np.array(third.losses), np.exp(np.array(third.log_p))
+        losses, masses = self._third
         parts = [self.two.values(epsilon - losses) for epsilon in epsilons.tolist()]
         return (
             np.array([masses @ value for value, _ in parts]),
             np.array([masses @ tail for _, tail in parts]),
         )
+
+    @cached_property
+    def _third(self) -> tuple[Array, Array]:
+        """Losses and masses of the third run."""
+        return np.array(self.pairs[2].losses), np.exp(np.array(self.pairs[2].log_p))
 
     @cached_property
     def _infinite(self) -> tuple[float, float]:
@@ -166,6 +181,7 @@ class FewRuns(Engine):
         return masses + 2.0 * UNIT_ROUNDOFF * (exponents + terms)
 
 
+@lru_cache(maxsize=2)  # both directions of the run that is asked about: 25 MB each at most
 def _listed(steps: Steps) -> tuple[tuple[AtomicPair, ...], TwoRuns]:
     """The runs one by one, fewest outcomes last, and the first two together; or Declined."""
     pairs: list[AtomicPair] = []
