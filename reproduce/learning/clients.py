@@ -7,6 +7,7 @@ the larger local epsilon that sharper accounting allows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from reproduce.girgis2021.panels import published
+from reproduce.learning.gradients import Gradients, gradients, in_order, outputs
 from reproduce.learning.images import Images, digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network
-from reproduce.learning.simulation import Chunks, gradient_rows, sum_of_reports
+from reproduce.learning.simulation import CHUNK, sum_of_reports
 from reproduce.pages import columns
 from reproduce.sheets import Table, number
 from sharpdp.learn import CLDPSGD, PrivUnitBall
@@ -94,9 +96,6 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
     gives what an uninterrupted one gives.
     """
     model, ball = network(scale.images.pixels, seed), scale.ball(local_epsilon)
-    for one in model.parameters():  # convolutions are twice as fast
-        if one.dim() == 4:
-            one.data = one.data.contiguous(memory_format=torch.channels_last)
     images, labels = (
         torch.from_numpy(one) for one in (scale.images.train, scale.images.train_labels)
     )
@@ -113,14 +112,16 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
         for step in range(epoch * scale.rounds_per_epoch, (epoch + 1) * scale.rounds_per_epoch):
             chosen = rng.permutation(len(images))[: scale.users]
 
-            def rows(which: NDArray[np.int64], chosen: NDArray[np.int64] = chosen) -> Chunks:
-                some = torch.from_numpy(chosen[which])
-                return gradient_rows(model, images[some], labels[some])
+            def vectors(
+                which: NDArray[np.int64], chosen: NDArray[np.int64] = chosen
+            ) -> Iterator[Gradients]:
+                for some in torch.from_numpy(chosen[which]).split(CHUNK):
+                    yield gradients(model, images[some], labels[some])
 
-            total = sum_of_reports(ball, rows, scale.users, rng, source)
-            theta = theta - scale.learning_rate(step) / scale.users * total
+            total = in_order(model, sum_of_reports(ball, vectors, scale.users, rng, source))
+            theta = theta - scale.learning_rate(step) / scale.users * total.double().numpy()
             load(model, theta)
-        found.append(accuracy(model, scale.images))
+        found.append(accuracy(partial(outputs, model), scale.images))
         theta = flattened(model)
         with path.with_suffix(".new").open("wb") as file:
             np.savez_compressed(file, parameters=theta.astype(np.float32), accuracies=found)
