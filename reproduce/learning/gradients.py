@@ -1,13 +1,13 @@
 """Gradients of single clients for small networks, in chunks, with linear layers left as products.
 
-Layers are run forward and back by hand on chunks that stay in the processor's cache, with channels last.
-The columns of a convolution serve both ways. A linear layer's gradient for one record is a product of what
-the record sent in and what came back; inner products and sums need the two factors only.
+Layers are run forward and back by hand, with channels last; the columns of a convolution serve both ways.
+A linear layer's gradient for one record is the outer product of what came back and what the record sent
+in: inner products and sums need the two factors only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -71,7 +71,7 @@ def _width(piece: Piece) -> int:
     return piece.shape[1]
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()
 def gradients(model: nn.Sequential, inputs: Tensor, labels: Tensor) -> Gradients:
     """Gradients of the cross entropy, one for each record.
 
@@ -86,10 +86,10 @@ def gradients(model: nn.Sequential, inputs: Tensor, labels: Tensor) -> Gradients
     return Gradients([piece for pieces in reversed(found) for piece in pieces])
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()
 def outputs(model: nn.Sequential, inputs: Tensor) -> Tensor:
     """What the network says, a row for each record."""
-    return torch.cat([_run(model, some, [])[0] for some in inputs.split(100)])
+    return torch.cat([_run(model, some, [])[0] for some in torch.split(inputs, 100)])
 
 
 def _run(
@@ -107,7 +107,7 @@ def _linear(layer: nn.Linear, x: Tensor, found: list[list[Piece]]) -> tuple[Tens
         found.append([(y, x), y])
         return y @ layer.weight
 
-    return torch.addmm(layer.bias, x, layer.weight.T), back
+    return nn.functional.linear(x, layer.weight, layer.bias), back
 
 
 def _convolution(layer: nn.Conv2d, x: Tensor, found: list[list[Piece]]) -> tuple[Tensor, Back]:
@@ -137,7 +137,7 @@ def _convolution(layer: nn.Conv2d, x: Tensor, found: list[list[Piece]]) -> tuple
         whole = sent.view(count, blocks * s, blocks * s, deep)
         return whole[:, margin : edge - margin, margin : edge - margin]
 
-    value = torch.addmm(layer.bias, columns, weight.T)
+    value = nn.functional.linear(columns, weight, layer.bias)
     return value.view(count, out, out, -1), back
 
 

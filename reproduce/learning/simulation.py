@@ -7,11 +7,11 @@ operating system's randomness. A study of accuracy needs their sum only, so this
                    + sum of all uniform points of the sphere)
 
 with pseudorandom numbers in single precision: t_i is the height in the cap, s_i uniform on the unit
-vectors perpendicular to u_i. A sum of uniform points has a uniform direction, and its length is a walk with
-one number a step. The s_i of a chunk of clients have a part in the span of the chunk's u_i, which takes few
-numbers, and a part in its complement. The latter have uniform directions, independent of all else, so that
-their sum is one direction and a walk again. This is the law of the reports but for the lattice, which adds
-3e-4 of the variance at most; nothing drawn here may be published as private.
+vectors perpendicular to u_i. A sum of uniform points has a uniform direction, and its length is a walk
+with one number a step. The s_i of a chunk of clients have a part in the span of the chunk's u_i, which
+takes few numbers, and a part in its complement. The latter have uniform directions, independent of all
+else, so that their sum is one direction and a walk again. This is the law of the reports but for the
+lattice, which adds 3e-4 of the variance at most; nothing drawn here may be published as private.
 """
 
 from __future__ import annotations
@@ -85,7 +85,12 @@ class Span:
         self.others = dimension - self.values.size
 
     def sideways(self, lengths: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
-        """Draw for each a perpendicular vector of this length: the sum's part in the span, length of the rest."""
+        """The sum of uniform vectors of these lengths, each perpendicular to one of the unit vectors.
+
+        Returns:
+            Its part in the span, as weights on the unit vectors, and the length of the rest, whose
+            direction is uniform in the complement.
+        """
         places = self.axes * np.sqrt(self.values)
         places /= np.maximum(np.linalg.norm(places, axis=1, keepdims=True), FLAT)
         inner = rng.standard_normal(places.shape)
