@@ -101,10 +101,12 @@ def _quantile(waits: list[float], percent: int) -> float:
 
 
 def person(server: ExploreServer, number: int, until: float, waits: Waits) -> None:
-    """One person, until the time is up."""
+    """One person, until the time is up; everybody asks at least once."""
     rng = random.Random(number)
     time.sleep(rng.uniform(0.0, THINKING))
-    while time.monotonic() < until:
+    is_first = True
+    while is_first or time.monotonic() < until:
+        is_first = False
         name, fields = questions(rng)
         began, patience = time.monotonic(), 0.5 if rng.random() < 1 / 3 else 600.0
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
