@@ -61,11 +61,11 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
-        small, large = found["curves"]
+        small, *larger = found["curves"]
         curves = (
             ("Theorem 1 of the paper", small, "theorem", GRAY),
             ("sharpdp, the same runs", small, "ours", BLUE),
-            (f"sharpdp, local epsilon {large:g}", large, "ours", ORANGE),
+            *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
         for label, local, account, color in curves:
             one = found["curves"][local]
