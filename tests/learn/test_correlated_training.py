@@ -15,7 +15,7 @@ from scipy import stats
 from torch import nn
 
 import sharpdp as dp
-from sharpdp.learn.correlated_noise import CorrelatedStepNoise, NoiseMemory
+from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
 from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients

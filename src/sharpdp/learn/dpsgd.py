@@ -42,7 +42,7 @@ from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
-from sharpdp.learn.correlated_noise import CorrelatedStepNoise, NoiseMemory
+from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import (
     LARGEST_BATCH,
@@ -138,7 +138,7 @@ class Training(HintedKeywords):
 
     With a `CorrelatedNoise` mechanism this is DP-FTRL: the noise of a step cancels some of that of
     earlier steps, as the strategy says. What is released is a function of what the matrix mechanism of
-    the accounting releases, see `sharpdp.learn.correlated_noise`. Such a run keeps two vectors of the
+    the accounting releases, see `sharpdp.learn.correlated_step_noise`. Such a run keeps two vectors of the
     size of the model, in double precision, for every band of the strategy but the first; its checkpoints
     hold them.
 

@@ -59,7 +59,7 @@ def banded_strategy(*, steps: int, bands: int, error: str = "mean") -> BandedStr
         InvalidArgument: a number is out of range, or ``error`` is neither of the two.
         WrongType: a number is none.
 
-    Source: mckenna2024 (Toeplitz strategies), choquette2023 (bands and separated participation).
+    Source: mckenna2024, of strategies that arXiv 2306.08153 introduces.
 
     >>> strategy = banded_strategy(steps=100, bands=3)
     >>> first = strategy.coefficients[0]
@@ -117,7 +117,7 @@ def buffered_strategy(
         InvalidArgument: a number is out of range, or ``error`` is neither of the two.
         WrongType: a number is none.
 
-    Source: dvijotham2024 (one participation), mcmahan2024 (several).
+    Source: mcmahan2024; arXiv 2404.16706 for one participation.
 
     >>> strategy = buffered_strategy(steps=1000, buffers=2, error="max")
     >>> [round(decay, 4) for decay in strategy.decays]
