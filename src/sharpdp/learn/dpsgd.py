@@ -138,9 +138,9 @@ class Training(HintedKeywords):
 
     With a `CorrelatedNoise` mechanism this is DP-FTRL: the noise of a step cancels some of that of
     earlier steps, as the strategy says. What is released is a function of what the matrix mechanism of
-    the accounting releases, see `sharpdp.learn.correlated_step_noise`. Such a run keeps two vectors of the
-    size of the model, in double precision, for every band of the strategy but the first; its checkpoints
-    hold them.
+    the accounting releases, see `sharpdp.learn.correlated_step_noise`. Such a run keeps two vectors of
+    the size of the model, in double precision, for every band of the strategy but the first; its
+    checkpoints hold them.
 
     Args:
         mechanism: Batch scheme and noise multiplier, and for `CorrelatedNoise` the strategy.
