@@ -35,6 +35,8 @@ ERRORS = ("mean", "max")
 MOST_STEPS = 1 << 22
 """Steps for which arrays of that length are worked on."""
 MOST_BUFFERS = 12
+UNSTABLE = 1e30
+"""Noise of sums that grows beyond this is taken for endless."""
 
 
 def banded_strategy(*, steps: int, bands: int, error: str = "mean") -> BandedStrategy:
@@ -99,8 +101,8 @@ def buffered_strategy(
 ) -> BufferedLinearToeplitz:
     """The strategy with few buffers (BLT) whose sums are most accurate at equal sensitivity.
 
-    Its noise needs ``buffers`` vectors of memory, for any number of steps. Found by L-BFGS from two
-    starts. Scales are positive, so that columns descend.
+    Its noise needs ``buffers`` vectors of memory, for any number of steps. Found by L-BFGS from
+    several starts. Scales are positive, so that columns descend.
 
     Args:
         steps: length of the training run, at least 1.
@@ -144,13 +146,19 @@ def buffered_strategy(
             np.concatenate([by_decay * decays * (1.0 - decays), by_scale * scales]),
         )
 
-    points = []
-    for far in {length, starts.step}:
-        smallest = 1.0 / (1.0 + far) if number > 1 else 1.0 / math.sqrt(1.0 + far)
-        gaps = np.geomspace(smallest, 0.5, number)
-        start = np.concatenate([np.log((1.0 - gaps) / gaps), 0.5 * np.log(gaps)])
-        points.append(_smallest(measured, start, largest=16.0))
-    decays, scales = _buffers_of(min(points, key=lambda point: measured(point)[0]))
+    best = np.zeros(0)
+    for size in range(1, number + 1):
+        logits, logs = np.split(best, 2)
+        begin = [
+            np.concatenate([logits, [0.0], logs, [-9.0]])
+        ]  # the best so far, and hardly one more
+        for far in {length, starts.step}:
+            smallest = 1.0 / (1.0 + far) if size > 1 else 1.0 / math.sqrt(1.0 + far)
+            gaps = np.geomspace(smallest, 0.5, size)
+            begin.append(np.concatenate([np.log((1.0 - gaps) / gaps), 0.5 * np.log(gaps)]))
+        found = [_smallest(measured, point, largest=16.0) for point in begin]
+        best = min(found, key=lambda point: measured(point)[0])
+    decays, scales = _buffers_of(best)
     order = np.argsort(-decays)
     return BufferedLinearToeplitz(
         scales=tuple(scales[order].tolist()), decays=tuple(decays[order].tolist())
@@ -245,6 +253,8 @@ def _variance(toeplitz: Filter, weights: Floats) -> tuple[float, Floats]:
 
     numerator, denominator = toeplitz
     w = lfilter(denominator, numerator, np.ones(weights.size))
+    if not np.abs(w).max() < UNSTABLE:  # a search may look there
+        return UNSTABLE**2, np.zeros(weights.size)
     adjoint = lfilter(denominator, numerator, (2.0 * weights * w)[::-1])[::-1]
     padded = next_fast_len(2 * weights.size, real=True)
     slopes = -irfft(rfft(adjoint, padded) * np.conj(rfft(w, padded)), padded)[: weights.size]
