@@ -1,4 +1,4 @@
-"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]] [--mnist FILE]`."""
+"""The command `python -m reproduce.learning NAME [--quick | --full] [--mnist FILE]`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,18 @@ def main() -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="digits, seconds")
     how.add_argument("--full", action="store_true", help="the sizes of the papers, hours")
-    parser.add_argument(
-        "--so-far", action="store_true", help="clients: no more running, the epochs that are done"
+    some = parser.add_mutually_exclusive_group()
+    some.add_argument(
+        "--so-far",
+        action="store_true",
+        help="clients: no more running; the epochs that are done, and their states into the repository",
+    )
+    some.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        metavar="SEED",
+        help="clients: run these only and write no page, for several processes at once",
     )
     parser.add_argument(
         "--mnist",
@@ -61,12 +71,15 @@ def main() -> int:
     options = parser.parse_args()
     if options.mnist is not None:
         os.environ["MNIST"] = options.mnist
-    if options.so_far and options.name != "clients":
-        parser.error(f"--so-far is for clients, whose epochs are noted; got {options.name}.")
+    if (options.so_far or options.seeds) and options.name != "clients":
+        parser.error(f"--so-far and --seeds are for clients; got {options.name}.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
     try:
+        if options.seeds:
+            clients.results(clients.size(size), size, seeds=options.seeds)
+            return 0
         with contextlib.redirect_stdout(screen):
             found = report(size, so_far=True) if options.so_far else report(size)
     except FileNotFoundError as error:

@@ -207,6 +207,7 @@ class Training(HintedKeywords):
         self.optimizer = _optimizer(self.model, optimizer)
         self._rate(0)
         self.gradients.check(self.inputs, self.targets)
+        self.gradients.check_stateless(self.inputs, self.targets)
         self.key = (
             self.ranks.from_first(partial(secrets.token_bytes, KEY_BYTES))
             if key is None
@@ -288,7 +289,7 @@ class Training(HintedKeywords):
                     f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
                     f"{self.step}. Plan a longer run: its privacy is that of the whole."
                 )
-            self._check_ranks()
+            self.ranks.check_unchanged("Training")
             try:
                 with _seeded(self.key, self.step, -1):
                     rate = self._rate(self.step)
@@ -330,15 +331,6 @@ class Training(HintedKeywords):
             for name, value in part.items():
                 total[name] += value  # exactly: both are multiples of the grid
         return total
-
-    def _check_ranks(self) -> None:
-        """An error if processes joined or left since the run was made."""
-        now = Ranks.of_process()
-        if now != self.ranks:
-            raise InvalidArgument(
-                f"Training must be made after torch.distributed is initialized; got {self.ranks.size} "
-                f"ranks when it was made and {now.size} now, which would release other sums."
-            )
 
     def _advance_below(self, last: int) -> bool:
         """Run the next step, unless so many were run already, by this thread or by another."""
