@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 import sharpdp as dp
+from reproduce.girgis2021.accuracies import BASELINE, PAPER, PRINTED, Runs, after
 from reproduce.girgis2021.panels import published
 from reproduce.learning.gradients import Gradients, gradients, in_order, outputs
 from reproduce.learning.images import Images, digits, mnist
@@ -33,9 +34,6 @@ __all__ = ["Size", "report", "results", "size"]
 DELTA, CLIP, LOCAL, EPOCHS, LARGER = 1e-5, 0.005, 2.0, 200, 5.65
 SHOWN = 3
 """Digits of an epsilon."""
-
-PAPER, BASELINE = "sampled_moments_epsilon_upper", "numeric_clones_strong_composition_upper"
-"""The paper's Theorem 1, and its baseline, by their names in sharpdp."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +148,6 @@ def larger_budget(scale: Size) -> float:
     return round(found, 2) - 0.01
 
 
-Runs = dict[float, list[list[float]]]
-"""Accuracies by local epsilon: a list over epochs for each seed, which may be of different lengths."""
-
-
 def results(
     scale: Size, name: str, *, so_far: bool = False, seeds: Sequence[int] | None = None
 ) -> Runs:
@@ -173,11 +167,6 @@ def results(
 def named(scale: Size, name: str, local_epsilon: float, seed: int) -> str:
     """The name under which a run is kept."""
     return f"clients-{scale.images.name}-{name}-{local_epsilon:g}-{seed}"
-
-
-def after(runs: list[list[float]], epoch: int) -> list[float]:
-    """The accuracies of the runs that have come so far."""
-    return [run[epoch - 1] for run in runs if len(run) >= epoch]
 
 
 def rows_of(scale: Size, found: Runs) -> list[list[str]]:
@@ -202,15 +191,6 @@ def epsilons_of(scale: Size, local: float, epoch: int) -> list[str]:
 
 EPSILONS = ("clones", "Theorem 1", "any randomizer", "PrivUnit")
 HEADINGS = ("local epsilon", "epoch", "seeds", "accuracy %", *EPSILONS)
-
-PRINTED = (
-    ("81.15 ± 0.7", "3 by Theorem 1", 50),
-    ("76.46 ± 1.9", "3 by clones (evaluated)", 39),
-    ("", "3 by clones (closed form)", 5),
-    ("", "3 by clones (what makes 18.3)", 7),
-    ("89.7 ± 0.5", "5.8 by Theorem 1", 200),
-)
-"""Accuracies of the paper, the epsilon there, and the epochs that it allows (`girgis2021.claims`)."""
 
 
 def printed_rows(scale: Size, runs: list[list[float]]) -> list[list[str]]:
@@ -276,8 +256,10 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
 def curve(scale: Size, local: float, runs: list[list[float]]) -> dict[str, Any]:
     """Some epochs, epsilon there by Theorem 1 and by us, and the accuracies."""
     epochs = max(len(run) for run in runs)
-    some = np.unique(np.geomspace(1, epochs, 24).round()).astype(int).tolist()
+    spaced = np.geomspace(1, epochs, 24).round().astype(int).tolist()
+    some = sorted({*spaced, *(epoch for epoch in (10, 50, 100, 150) if epoch < epochs)})
     return {
+        "epochs": some,
         "accuracy": [after(runs, epoch) for epoch in some],
         "theorem": [
             published(scale.mechanism(local, epoch), DELTA, [PAPER])[PAPER] for epoch in some

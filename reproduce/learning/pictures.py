@@ -55,6 +55,9 @@ def _band(
 PRINTED = ((3.0, 81.15, 0.7), (3.0, 76.46, 1.9), (5.8, 89.7, 0.5))
 """Epsilon, accuracy and spread in the text of girgis2021."""
 
+MARKED, TICKS = (10, 50, 100, 200), (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Epochs that are marked on its curves, and ticks of the axis of epsilon."""
+
 
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
@@ -70,15 +73,28 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         for label, local, account, color in curves:
             one = found["curves"][local]
             _band(axes, one[account], one["accuracy"], color, label)
+            for epsilon, epoch, runs in zip(
+                one[account], one["epochs"], one["accuracy"], strict=True
+            ):
+                if epoch in MARKED:
+                    axes.plot(epsilon, _summary(runs)[0], color=color, marker="o", markersize=4)
         places, heights, widths = zip(*PRINTED, strict=True)
         style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
         axes.errorbar(
             places, heights, yerr=widths, color="black", label="printed in the paper", **style
         )
+        for place, height, _ in PRINTED:
+            axes.annotate(
+                f"{height:g}", (place, height), (7, -3), textcoords="offset points", fontsize=8
+            )
         axes.set(
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
-        words = "each curve from the first epoch to the last one run; bands: spread over seeds"
+        axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
+        axes.minorticks_off()
+        words = (
+            "dots: epochs 10, 50, 100 and 200, as far as they were run; bands: spread over seeds"
+        )
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
