@@ -141,7 +141,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
             )
         axes.set_yticks(range(len(names)), names)
         axes.set_xlim(0.0, 1.35 * max(one["upper"] for one in found.values()))
-        axes.set_xlabel("epsilon at delta = 1e-5: dark up to the lower side, light up to the upper")
+        axes.set_xlabel("epsilon at delta = 1e-5")
         axes.bar(0.0, 0.0, color=BLUE, label="lower side")
         axes.bar(0.0, 0.0, color=BLUE, alpha=0.25, label="upper side")
         words = "DP-SGD, noise multiplier 0.8; beside each bar the test accuracy"
