@@ -66,7 +66,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         axes = styled_axes(ax)
         small, *larger = found["curves"]
         curves = (
-            ("Theorem 1 of the paper", small, "theorem", GRAY),
+            ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
             ("sharpdp, the same runs", small, "ours", BLUE),
             *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
@@ -92,9 +92,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         )
         axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
         axes.minorticks_off()
-        words = (
-            "dots: epochs 10, 50, 100 and 200, as far as they were run; bands: spread over seeds"
-        )
+        words = "dots: epochs 10, 50, 100, 200 as far as run; bands: spread over seeds"
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
