@@ -66,7 +66,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         axes = styled_axes(ax)
         small, *larger = found["curves"]
         curves = (
-            ("Theorem 1 of the paper", small, "theorem", GRAY),
+            ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
             ("sharpdp, the same runs", small, "ours", BLUE),
             *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
@@ -92,9 +92,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         )
         axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
         axes.minorticks_off()
-        words = (
-            "dots: epochs 10, 50, 100 and 200, as far as they were run; bands: spread over seeds"
-        )
+        words = "dots: epochs 10, 50, 100, 200 as far as run; bands: spread over seeds"
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
@@ -141,7 +139,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
             )
         axes.set_yticks(range(len(names)), names)
         axes.set_xlim(0.0, 1.35 * max(one["upper"] for one in found.values()))
-        axes.set_xlabel("epsilon at delta = 1e-5: dark up to the lower side, light up to the upper")
+        axes.set_xlabel("epsilon at delta = 1e-5")
         axes.bar(0.0, 0.0, color=BLUE, label="lower side")
         axes.bar(0.0, 0.0, color=BLUE, alpha=0.25, label="upper side")
         words = "DP-SGD, noise multiplier 0.8; beside each bar the test accuracy"

@@ -7,7 +7,7 @@ Describe what is run, ask, and read off brackets:
     answer.epsilon(delta=1e-5), answer.tpr(fpr=1e-3), answer.report()
 
 - Mechanisms: `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `ApproximateDP`, `FinitePair`,
-  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `ShuffledReports`; `a + b`, `a * 10`, `Sequence`.
+  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `LastIterate`, `ShuffledReports`; `a + b`, `a * 10`.
 - Batch schemes of DP-SGD: `PoissonBatches`, `ShuffledBatches`, `BallsAndBins`, ... in `sharpdp.batches`.
 - Questions: `account`, `calibrate`, `sweep`, `compare`, `compare_samplers`, `design_collection`,
   `estimate`.
