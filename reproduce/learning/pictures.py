@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "drawn_budgets",
     "drawn_clients",
+    "drawn_correlated",
     "drawn_passes",
     "drawn_releases",
     "drawn_samplers",
@@ -151,6 +152,16 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
 
 def drawn_budgets(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon, a curve for each way to draw batches."""
+    _drawn_at_equal_epsilon(found, path, "What each way to draw batches learns")
+
+
+def drawn_correlated(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon, a curve for each kind of batches and noise."""
+    _drawn_at_equal_epsilon(found, path, "What correlated noise learns")
+
+
+def _drawn_at_equal_epsilon(found: dict[str, Any], path: Path, title: str) -> None:
+    """Accuracy against epsilon, a curve for each of four runs."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
@@ -165,7 +176,7 @@ def drawn_budgets(found: dict[str, Any], path: Path) -> None:
         axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
         axes.minorticks_off()
         words = "bars: spread over seeds; the best of four learning rates"
-        finish(axes, "What each way to draw batches learns", words, loc="lower right")
+        finish(axes, title, words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)
