@@ -55,7 +55,7 @@ class Size:
         fixed = dp.DeterministicBatches(**self.sizes)
         bins = dp.BallsAndBins(**self.sizes, order="kept")
         epoch = fixed.steps // self.epochs
-        cyclic = [
+        cyclic: list[tuple[dp.batches.BatchScheme, int]] = [
             (dp.batches.CyclicPoissonBatches(**self.sizes, cycle_length=bands), bands)
             for bands in BANDS
             if bands * self.batch_size <= len(self.images.train)
@@ -92,7 +92,7 @@ def calibrated(
     found = []
     for place, (plan, bands) in enumerate(choices):
         noise = dp.calibrate(
-            lambda multiplier, plan=plan, bands=bands: mechanism(plan, bands, multiplier),
+            partial(mechanism, plan, bands),
             epsilon=epsilon,
             delta=DELTA,
             adjacency="zero-out",
