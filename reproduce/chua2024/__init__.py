@@ -164,6 +164,9 @@ PAPER = Paper(
         "`python -m reproduce.learning budgets` trains under four ways to make batches at equal ε, "
         "`python -m reproduce.learning samplers` at equal noise; see "
         "[the page of experiments](../experiments.md).",
+        "![Accuracy against ε, four ways to make batches](../experiments/budgets.svg)",
+        "At ε = 3 a small network has 93.8% with Poisson batches and 93.9% with balls-and-bins, 92.2% "
+        "with shuffled batches by the best bounds known, and 90.3% with deterministic ones.",
     ),
     verdict="All bounds reproduced but five: two were rounded the wrong way, three printed at another ε; "
     "its accountant is below the truth at small δ",

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import budgets, clients, passes, releases, samplers, units
+from reproduce.learning import budgets, clients, correlated, passes, releases, samplers, units
 from reproduce.learning.ledger import PAGES
 from reproduce.learning.pictures import (
     drawn_budgets,
     drawn_clients,
+    drawn_correlated,
     drawn_passes,
     drawn_releases,
     drawn_samplers,
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = 
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
     "budgets": (budgets.report, drawn_budgets),
+    "correlated": (correlated.report, drawn_correlated),
     "units": (units.report, drawn_units),
     "releases": (releases.report, drawn_releases),
     "samplers": (samplers.report, drawn_samplers),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "drawn_budgets",
     "drawn_clients",
+    "drawn_correlated",
     "drawn_passes",
     "drawn_releases",
     "drawn_samplers",
@@ -66,7 +67,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         axes = styled_axes(ax)
         small, *larger = found["curves"]
         curves = (
-            ("Theorem 1 of the paper", small, "theorem", GRAY),
+            ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
             ("sharpdp, the same runs", small, "ours", BLUE),
             *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
@@ -92,9 +93,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         )
         axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
         axes.minorticks_off()
-        words = (
-            "dots: epochs 10, 50, 100 and 200, as far as they were run; bands: spread over seeds"
-        )
+        words = "dots: epochs 10, 50, 100, 200 as far as run; bands: spread over seeds"
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
@@ -141,7 +140,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
             )
         axes.set_yticks(range(len(names)), names)
         axes.set_xlim(0.0, 1.35 * max(one["upper"] for one in found.values()))
-        axes.set_xlabel("epsilon at delta = 1e-5: dark up to the lower side, light up to the upper")
+        axes.set_xlabel("epsilon at delta = 1e-5")
         axes.bar(0.0, 0.0, color=BLUE, label="lower side")
         axes.bar(0.0, 0.0, color=BLUE, alpha=0.25, label="upper side")
         words = "DP-SGD, noise multiplier 0.8; beside each bar the test accuracy"
@@ -153,6 +152,16 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
 
 def drawn_budgets(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon, a curve for each way to draw batches."""
+    _drawn_at_equal_epsilon(found, path, "What each way to draw batches learns")
+
+
+def drawn_correlated(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon, a curve for each kind of batches and noise."""
+    _drawn_at_equal_epsilon(found, path, "What correlated noise learns")
+
+
+def _drawn_at_equal_epsilon(found: dict[str, Any], path: Path, title: str) -> None:
+    """Accuracy against epsilon, a curve for each of four runs."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
@@ -166,8 +175,8 @@ def drawn_budgets(found: dict[str, Any], path: Path) -> None:
         )
         axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
         axes.minorticks_off()
-        words = "bars: spread over seeds; the best of four learning rates"
-        finish(axes, "What each way to draw batches learns", words, loc="lower right")
+        words = "bars: spread over seeds; the best of several learning rates"
+        finish(axes, title, words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)

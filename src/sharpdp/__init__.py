@@ -32,9 +32,10 @@ _NAMES = {
     "comparison": "compare",
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
-    "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
-    "Gaussian Laplace LastIterate LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
-    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
+    "mechanisms": "Adjacency ApproximateDP BandedStrategy BatchQueries BestOf BufferedLinearToeplitz "
+    "CorrelatedNoise DPSGD DiscreteRandomizer FinitePair Gaussian Laplace LastIterate LocalGaussian "
+    "LocalLaplace MatrixStrategy Mechanism MinSeparation Mixture PrivacyLoss PureDP RandomizedResponse "
+    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

@@ -132,12 +132,13 @@ class CorrelatedNoise(BatchQueries):
     'correlated noise, deterministic batches'
     """
 
+    batches: BatchScheme | MinSeparation
     strategy: Strategy = field(kw_only=True)
 
     def __post_init__(self) -> None:
         """Check that the strategy fits the batches."""
         super().__post_init__()
-        if isinstance(self.strategy, type) or not isinstance(self.strategy, Strategy):
+        if not isinstance(self.strategy, Strategy):
             raise WrongType(
                 f"strategy must be a strategy matrix; got {short_repr(self.strategy)}. "
                 "Try BandedStrategy(coefficients=(1.0, 0.5))."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,21 +36,25 @@ LARGEST_ENTRY = 1e30
 """Entries whose squares and sums of squares are ordinary doubles."""
 
 
-@runtime_checkable
-class Strategy(Protocol):
+class Strategy(HintedKeywords, ABC):
     """A lower-triangular matrix C with a positive diagonal, for any number of steps up to a limit.
 
     A run of T steps uses the leading T x T block, so that a run that is stopped early has the same noise.
     """
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def most_steps(self) -> int | None:
         """The number of rows that there are; None if there is no limit."""
 
     @property
+    @abstractmethod
     def toeplitz(self) -> bool:
-        """Whether C[s, t] depends on s - t only."""
+        """Whether C[s, t] is known to depend on s - t only."""
 
+    @abstractmethod
     def bands(self, steps: int) -> int:
         """How many diagonals, the main one included, are not zero in the leading block.
 
@@ -60,6 +65,7 @@ class Strategy(Protocol):
             The number of bands, 1 to ``steps``; 1 means independent noise.
         """
 
+    @abstractmethod
     def column(self, step: int, steps: int) -> Floats:
         """A column of the leading block: how the contribution of one step enters the noised sums.
 
@@ -71,6 +77,7 @@ class Strategy(Protocol):
             Entries from the diagonal downwards, ``steps - step`` of them, or fewer if the rest is zero.
         """
 
+    @abstractmethod
     def correlated(self, fresh: Any, memory: Sequence[Any] = ()) -> tuple[Any, tuple[Any, ...]]:
         """The next entry of C^-1 z from the next entry of z.
 
@@ -82,17 +89,26 @@ class Strategy(Protocol):
             The correlated noise, and the memory for the next step: all that a checkpoint has to keep.
         """
 
+    @abstractmethod
     def describe(self) -> str:
         """The strategy in a few words."""
 
 
-class _Toeplitz(HintedKeywords):
+class _Toeplitz(Strategy):
     """Base of the strategies whose columns are shifted copies of the first one."""
 
     __slots__ = ()
-    toeplitz = True
-    most_steps = None
 
+    @property
+    def most_steps(self) -> None:
+        """None: there is no limit."""
+
+    @property
+    def toeplitz(self) -> bool:
+        """True."""
+        return True
+
+    @abstractmethod
     def first_column(self, steps: int) -> Floats:
         """The first column of the leading block, without the zeros at its end.
 
@@ -102,7 +118,6 @@ class _Toeplitz(HintedKeywords):
         Returns:
             Its entries from the diagonal downwards.
         """
-        raise NotImplementedError
 
     def column(self, step: int, steps: int) -> Floats:
         """A column of the leading block; see `Strategy.column`."""
@@ -248,7 +263,7 @@ class BufferedLinearToeplitz(_Toeplitz):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixStrategy(HintedKeywords):
+class MatrixStrategy(Strategy):
     """A lower-triangular matrix that is given entry by entry; the noise of a step takes all earlier ones.
 
     Args:
