@@ -27,6 +27,9 @@ from sharpdp.bounds.correlated_noise.theorems import (
     keeps_bins,
 )
 from sharpdp.mechanisms.strategies import dense
+from sharpdp.montecarlo.correlated_bins import CorrelatedBinsRun
+from sharpdp.montecarlo.draws import payoff
+from sharpdp.montecarlo.experiment import Direction, log_range
 from tests.reference.correlated_noise import (
     adaptive_ratio,
     grid,
@@ -321,3 +324,50 @@ def test_all_lower_bounds_of_kept_bins_are_below_the_grid() -> None:
             assert 0.0 < delta <= exact_deltas(run, epsilon)[0] * (1.0 + 1e-6)
     names = {one.__name__ for one in (correlated_bins_lower, correlated_bins_upper)}
     assert names <= {one.name for one in dp.all_bounds()}
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5, 4.0])
+def test_draws_agree_with_the_grid(epsilon: float) -> None:
+    run = kept(dp.BandedStrategy(coefficients=SQUARE_ROOT[:6]), noise=3.0, bins=2, epochs=3)
+    answer = dp.estimate(run, epsilon=epsilon, samples=20_000, confidence=0.999, rng=3)
+    truth = max(exact_deltas(run, epsilon))
+    assert answer.lower * (1.0 - 1e-6) <= truth <= answer.upper * (1.0 + 1e-6)
+    assert answer.relative_width < 0.35
+
+
+@pytest.mark.parametrize("bands", [1, 4, 40])
+def test_draws_lie_within_the_certified_bracket_at_small_deltas(bands: int) -> None:
+    """Both ways to throw tokens; a few percent of epsilon at delta 1e-6 from few draws."""
+    strategy = dp.BandedStrategy(coefficients=SQUARE_ROOT[:bands])
+    run = kept(strategy, noise=3.0, bins=20, epochs=4)
+    certified = dp.account(run).epsilon(delta=1e-6)
+    drawn = dp.estimate(run, delta=1e-6, samples=20_000, confidence=0.999, rng=4)
+    assert certified.lower <= drawn.upper
+    assert drawn.lower <= certified.upper
+    assert drawn.relative_width < 0.12
+
+
+def test_weights_of_every_order_have_the_same_mean_and_stay_below_their_range() -> None:
+    """The identity behind the tilts, in both directions; a wrong weight of tokens is seen at once."""
+    strategy = dp.BandedStrategy(coefficients=SQUARE_ROOT[:3])
+    run = CorrelatedBinsRun(kept(strategy, noise=2.0, bins=5, epochs=2), 5)
+    rng = np.random.default_rng(0)
+    epsilon = 0.5
+    for direction in Direction:
+        tilts = [tilt for tilt in run.tilts(direction) if tilt.order <= 3.0]
+        assert len(tilts) >= 4
+        means = []
+        for tilt in tilts:
+            draws = run.draw(rng, 60_000, 1, direction, tilt)
+            paid = payoff(draws, epsilon, 0.0)
+            log_most = log_range(run.log_moment(direction, tilt), tilt.order, epsilon)
+            assert paid.max() <= math.exp(log_most) * (1.0 + 1e-9)
+            means.append((paid.mean(), paid.std() / math.sqrt(paid.size)))
+        for mean, deviation in means[1:]:
+            assert abs(mean - means[0][0]) < 5.0 * math.hypot(deviation, means[0][1])
+
+
+def test_no_draws_for_strategies_with_negative_entries() -> None:
+    run = kept(dp.BandedStrategy(coefficients=(1.0, -0.5)), noise=3.0, bins=4, epochs=3)
+    with pytest.raises(dp.Unsupported, match="no draws are known"):
+        dp.estimate(run, epsilon=1.0)

@@ -23,6 +23,7 @@ __all__ = [
     "BinGram",
     "Exchangeable",
     "bin_gram",
+    "common_parts",
     "exchangeable",
     "log_moments",
     "lower_family",
@@ -206,6 +207,11 @@ def _divisors(size: int) -> set[int]:
 
 def _off_diagonal(matrix: Floats) -> Floats:
     return np.asarray(matrix[~np.eye(len(matrix), dtype=bool)])
+
+
+def common_parts(bins: BinGram) -> list[float]:
+    """Common parts that are worth a try for all bins."""
+    return _levels(_off_diagonal(bins.upper()))
 
 
 def _levels(off: Floats) -> list[float]:
