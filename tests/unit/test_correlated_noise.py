@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.bounds import bounds_for
 from sharpdp.cli.runs import mechanism
+from sharpdp.mechanisms.composed import Grouped
 
 SIZES = {"dataset_size": 20, "batch_size": 5, "epochs": 3}
 PLAN = dp.DeterministicBatches(**SIZES)
@@ -113,3 +115,26 @@ def test_reports_say_what_is_run_and_what_is_owed() -> None:
     assert "correlated noise (DP-FTRL)" in text
     assert "banded Toeplitz strategy, 2 bands" in text
     assert "with z that is drawn" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        PLAN,
+        dp.BallsAndBins(**SIZES, order="kept"),
+        dp.batches.CyclicPoissonBatches(sample_rate=0.1, steps=12, cycle_length=4),
+        dp.MinSeparation(steps=12, separation=4),
+    ],
+)
+def test_groups_are_accounted_as_if_positions_were_revealed(
+    batches: dp.batches.BatchScheme,
+) -> None:
+    """Factors of an amplified bound are not steps: chaining each of them would promise too much."""
+    names = {
+        one.name for one in bounds_for(Grouped(run(batches=batches), 3), dp.Adjacency.ZERO_OUT)
+    }
+    assert {name for name in names if name.endswith("upper")} == {"group_correlated_upper"}
+    fixed = dp.account(run(noise_multiplier=2.0 / 3.0)).epsilon(delta=1e-6)
+    answer = dp.account(run(batches=batches), group_size=3).epsilon(delta=1e-6)
+    assert answer.upper == pytest.approx(fixed.upper, rel=1e-6)
+    assert answer.lower <= answer.upper
