@@ -1,4 +1,4 @@
-"""choquette2025: amplification of correlated noise by balls-and-bins sampling, from drawn privacy losses."""
+"""choquette2025: correlated noise over balls-and-bins sampling, accounted from drawn privacy losses."""
 
 from __future__ import annotations
 
