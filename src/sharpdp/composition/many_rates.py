@@ -122,7 +122,7 @@ def _read_off(
             search.add(profile, _first_grid(profile, alphas[left]))
         for _ in range(_ROUNDS):
             left = search.close(alphas, left, low, high)
-            more = search.wanted(alphas[left])
+            more = search.wanted()
             if not more.size:
                 break
             search.add(profile, more)
@@ -147,6 +147,18 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     return np.linspace(first, last, min(129, 17 + 8 * alphas.size))
 
 
+@dataclass(frozen=True)
+class OpenRates:
+    """Rates whose answers are not narrow enough, with what the table says of them (see `minima`)."""
+
+    alphas: Array
+    below: Array
+    above: Array
+    best: NDArray[np.intp]
+    cell: NDArray[np.intp]
+    is_corner: NDArray[np.bool_]
+
+
 @dataclass
 class TableSearch:
     """A table that grows, the logarithms of its points, and the function whose values it holds."""
@@ -155,6 +167,7 @@ class TableSearch:
     epsilons: Array
     values: Callable[[Array, Array, Array], Ends]
     tolerance: float
+    open: OpenRates | None = None
     asked: Array = field(default_factory=lambda: np.zeros(0))
     """Thresholds at which delta is as sharp as it gets with the profile that is asked."""
 
@@ -162,9 +175,18 @@ class TableSearch:
         self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, share: float = _SHARE
     ) -> NDArray[np.intp]:
         """Write the answers that are narrower than this share of what is asked; the others are left."""
-        below, above, *_ = self.table.minima(alphas[left])
+        below, above, best, cell, is_corner = self.table.minima(alphas[left])
         closed = above - below <= share * self._allowed(below, above)
         low[left[closed]], high[left[closed]] = below[closed], above[closed]
+        still = ~closed
+        self.open = OpenRates(
+            alphas[left[still]],
+            below[still],
+            above[still],
+            best[still],
+            cell[still],
+            is_corner[still],
+        )
         return left[~closed]
 
     def _allowed(self, below: Array, above: Array) -> Array:
@@ -180,13 +202,15 @@ class TableSearch:
         # two thresholds may have the same exponential
         self.epsilons = every if every.size == self.table.x.size else np.log(self.table.x)
 
-    def wanted(self, alphas: Array) -> Array:
-        """Thresholds of points that would help at these alphas: known ones if delta is too vague there.
+    def wanted(self) -> Array:
+        """Thresholds of points that would help what is open: known ones if delta is too vague there.
 
         A cell of width w leaves open about as much as w^2. If many lines touch one cell it is cut into
         equal pieces; otherwise three points are put around each corner.
         """
-        below, above, best, cell, is_corner = self.table.minima(alphas)
+        assert self.open is not None
+        alphas, below, above = self.open.alphas, self.open.below, self.open.above
+        best, cell, is_corner = self.open.best, self.open.cell, self.open.is_corner
         width = above - below
         need = np.sqrt(width / (_SHARE * self._allowed(below, above)))
         cell = np.where(~is_corner & (best < cell), cell - 1, cell)

@@ -94,7 +94,8 @@ class ConvexTable:
             below = values + slopes[part, None] * lowest
             above = tops + slopes[part, None] * farthest
             vertex[part], best[part] = below.argmin(axis=1), above.argmin(axis=1)
-            low[part], high[part] = below.min(axis=1), above.min(axis=1)
+            row = np.arange(below.shape[0])
+            low[part], high[part] = below[row, vertex[part]], above[row, best[part]]
         return low, high, best, vertex // 2, vertex % 2 == 1
 
     def crossings(self, values: Array) -> tuple[Array, Array, NDArray[np.intp]]:
