@@ -29,8 +29,8 @@ SHORTER = (
 
 
 NOT_OWN = ("(*_: object, **keywords: object)", "(*args: Any, **kwargs: Any)", "(*args, **kwargs)")
-"""What autodoc takes for the signature of a class: that of the `__new__` of `HintedKeywords`, of a base from
-a package that is not installed here, or of no `__init__` at all."""
+"""What autodoc takes for the signature of a class: that of the `__new__` of `HintedKeywords`, of a base
+from a package that is not installed here, or of no `__init__` at all."""
 
 
 def shortened(text: str | None) -> str | None:
