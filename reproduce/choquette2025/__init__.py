@@ -1,4 +1,4 @@
-"""choquette2025: amplification of correlated noise by balls in bins, from draws of the privacy loss."""
+"""choquette2025: correlated noise over balls-and-bins sampling, accounted from drawn privacy losses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FIGURE = Item(
 
 PAPER = Paper(
     "choquette2025",
-    "Correlated noise over balls in bins (choquette2025)",
+    "Correlated noise over balls-and-bins sampling (choquette2025)",
     (
         "C. A. Choquette-Choo, A. Ganesh, S. Haque, T. Steinke, A. Thakurta: *Near-Exact Privacy "
         "Amplification for Matrix Mechanisms*, ICLR 2025.",
