@@ -40,7 +40,7 @@ _SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4])
 _CUTS_PER_FACTOR, _LARGEST_LOG_CUT = 5.0, 16.0
 """Ratios are cut at powers of e^(1/5), up to e^16."""
 
-_MEANS, _DISTANCES = 40, 120
+_MEANS, _DISTANCES = 40, 60
 """Cells of the mean of all contributions, and of squared distances from it."""
 
 _REVEALED, _WORTH_IT, _NEGLIGIBLE = 0.3, 0.1, 1e-18

@@ -51,6 +51,9 @@ _MARGIN = 1e-9
 _STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
 """Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
 
+_EVERY, _ROUGH_STEP = 3, 0.5
+"""Rough pairs have one in so many c, and steps of this size."""
+
 _DEEPEST = 14.0
 """How far odds are tabulated, in deviations of the Gaussian loss: g is below 1e-40 there."""
 
@@ -128,12 +131,13 @@ class NullRecordClones:
         high, count = np.full(losses.shape, -np.inf), self._log_share
         for sums, extra in self._directions(losses):
             tilts, log_extra = sums.tilts(), np.log(extra)
-            ceilings = sums.log_ceilings(tilts) - count
-            for place, theta in enumerate(tilts):
-                value = float(ceilings[place])
-                if value > log_extra[place] - _NEGLIGIBLE:
-                    value = min(value, sums.log_upper(place, float(theta)) - count)
-                high[place] = max(high[place], np.logaddexp(value, log_extra[place]))
+            values = sums.log_ceilings(tilts) - count
+            # Chernoff's bound is good enough where the other direction is larger
+            is_open = np.logaddexp(values, log_extra) > high
+            for place in np.flatnonzero(is_open & (values > log_extra - _NEGLIGIBLE)).tolist():
+                sharp = sums.log_upper(place, float(tilts[place])) - count
+                values[place] = min(values[place], sharp)
+            high = np.maximum(high, np.logaddexp(values, log_extra))
         return high + _MARGIN
 
     def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
@@ -203,14 +207,15 @@ def clones_help(noise: float, batches: int) -> bool:
     return bool(_levels(noise, batches))
 
 
-def dominating_epoch(noise: float, batches: int) -> AtomicPair:
+def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
     The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
-    chords; what is left at the last one counts as revealed.
+    chords; what is left at the last one counts as revealed. A rough pair has fewer of both.
     """
     levels = _levels(noise, batches)
-    losses = _thresholds(noise, levels)
+    levels, step = (levels[::_EVERY], _ROUGH_STEP) if is_rough else (levels, _STEP)
+    losses = _thresholds(noise, levels, step)
     estimates = np.array([one.log_estimates(losses) for one in levels])
     high = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
     best = np.argmin(estimates, axis=0)
@@ -229,11 +234,11 @@ _BELOW_CHERNOFF = (1.0, 2.5, 4.0)
 """Guesses by how many nats Chernoff's bound is above what it bounds; each may choose another c."""
 
 
-def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:
+def _thresholds(noise: float, levels: tuple[NullRecordClones, ...], step: float) -> Array:
     """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
     spread = levels[len(levels) // 2].spread
     end = (_REACH + 0.5 / noise) / noise
-    near = spread * np.arange(0.0, _SPREADS, _STEP)
+    near = spread * np.arange(0.0, _SPREADS, step)
     near = near[near < 0.5 * end]
     more = np.log(end / near[-1]) / np.log(_GROWTH) if near[-1] > 0.0 else 0.0
     far = near[-1] * _GROWTH ** np.arange(1.0, max(more, 0.0))
