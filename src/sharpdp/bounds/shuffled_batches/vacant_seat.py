@@ -63,7 +63,7 @@ _SLOPES, _REPLACED_SLOPES = np.linspace(0.8, 1.5, 15), np.linspace(0.1, 1.3, 25)
 _FAR_RATIO = 0.15
 # What interpolation between two ratios may add to the variance, relative to it; and so many times as
 # much with few batches, where each ratio takes longer.
-_MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
+_MORE_VARIANCE = {"forward": 3e-3, "backward": 8e-3}
 _FEW_BATCHES, _MUCH_MORE = 150, 2.0
 # How fast the share that chords may add grows with the fall of the profile, in nats.
 _LESS_CARE = 0.3
