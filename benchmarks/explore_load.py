@@ -4,14 +4,15 @@
 
 A person opens the page, asks what one of its views asks, and looks at the answer for a moment; every
 third time the person moves on before it is complete. Questions differ, so that few are in the cache.
-Prints how many were answered, the waits until the first part and until the whole answer, errors, and the
-memory of the server and of all its processes.
+Prints how many were answered, the waits until the first part and until the whole answer (of all, and of
+each kind of question), the processor time of an answer, errors, and the memory of all processes.
 """
 
 import argparse
 import http.client
 import json
 import random
+import resource
 import sys
 import threading
 import time
@@ -43,6 +44,7 @@ def questions(rng: random.Random) -> tuple[str, dict[str, Any]]:
     return rng.choice(
         [
             ("training-schemes", {**sizes, "noise_multiplier": noise, "loader": ""}),
+            ("training-slow-schemes", {**sizes, "noise_multiplier": noise, "loader": ""}),
             (
                 "training-loader",
                 {
@@ -74,6 +76,7 @@ class Waits:
 
     first: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
+    by_name: dict[str, list[float]] = field(default_factory=dict)
     moved_on: int = 0
     errors: list[str] = field(default_factory=list)
 
@@ -85,6 +88,10 @@ class Waits:
             "errors": len(self.errors),
             **{f"first part, p{p}": _quantile(self.first, p) for p in (50, 95)},
             **{f"whole answer, p{p}": _quantile(self.whole, p) for p in (50, 95)},
+            **{
+                f"{name}, p50 and p95": f"{_quantile(waits, 50)} {_quantile(waits, 95)}"
+                for name, waits in sorted(self.by_name.items())
+            },
         }
 
 
@@ -94,10 +101,12 @@ def _quantile(waits: list[float], percent: int) -> float:
 
 
 def person(server: ExploreServer, number: int, until: float, waits: Waits) -> None:
-    """One person, until the time is up."""
+    """One person, until the time is up; everybody asks at least once."""
     rng = random.Random(number)
     time.sleep(rng.uniform(0.0, THINKING))
-    while time.monotonic() < until:
+    is_first = True
+    while is_first or time.monotonic() < until:
+        is_first = False
         name, fields = questions(rng)
         began, patience = time.monotonic(), 0.5 if rng.random() < 1 / 3 else 600.0
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
@@ -114,6 +123,7 @@ def person(server: ExploreServer, number: int, until: float, waits: Waits) -> No
                     waits.first.append(seen)
                 if message.get("done"):
                     waits.whole.append(time.monotonic() - began)
+                    waits.by_name.setdefault(name, []).append(waits.whole[-1])
                 elif time.monotonic() - began > patience:
                     waits.moved_on += 1
                     break
@@ -138,6 +148,7 @@ def megabytes(processes: tuple[int, ...]) -> float:
 def load(people: int, seconds: float) -> dict[str, Any]:
     """The numbers of one run."""
     waits, peak = Waits(), 0.0
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with start(port=0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         until = time.monotonic() + seconds
@@ -153,7 +164,16 @@ def load(people: int, seconds: float) -> dict[str, Any]:
         server.shutdown()
     for error in waits.errors[:10]:
         print(error, file=sys.stderr)
-    return {**waits.report(), "megabytes of all processes, at most": round(peak)}
+    after = resource.getrusage(
+        resource.RUSAGE_CHILDREN
+    )  # of those that have ended, as all have now
+    computed = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return {
+        **waits.report(),
+        "processor seconds": round(computed, 1),
+        "of these an answer": round(computed / max(1, len(waits.whole)), 2),
+        "megabytes of all processes, at most": round(peak),
+    }
 
 
 def main() -> None:

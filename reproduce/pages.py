@@ -23,13 +23,12 @@ KINDS = {
 OPEN = (
     "girgis2021, 18.3 and 76.46% for clones: not told how they were accounted; no reading gives "
     "both.",
-    "girgis2021, Figure 6: [the page of experiments](../experiments.md) says how many of the four "
-    "seeds came how far.",
+    "girgis2021, Figure 6: not all of the four seeds have come to epoch 200; "
+    "[the page](girgis2021.md) says how far each is.",
     "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the printed algorithm, and "
     "for which no bound holds; the printed algorithm does not reach them.",
     "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is false.",
-    "chua2024, shuffled batches: both sides are known, and far apart for σ from about 0.8 to 1.25. "
-    "DP-FTRL, which the paper names as an alternative, is not here.",
+    "chua2024, shuffled batches: both sides are known, and far apart for σ from about 0.8 to 1.25.",
 )
 """What the pages leave open, in words."""
 

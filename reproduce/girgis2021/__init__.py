@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproduce.girgis2021 import claims, panels
+from reproduce.girgis2021 import accuracies, claims, panels
 from reproduce.sheets import Erratum, Item, Paper
 
 __all__ = ["PAPER"]
@@ -88,6 +88,22 @@ REACHED = Item(
         "200. With the exact composition of the same rounds they reach farther than Theorem 1.",
     ),
 )
+FIGURE_6 = Item(
+    "figure6",
+    "Figure 6: accuracy against ε",
+    "The network of the paper on MNIST, trained again with PrivUnit as the randomizer, by `python -m "
+    "reproduce.learning clients --full`; [the page of experiments](../experiments.md) says how. Local "
+    "ε = 2 is the paper's; 5.65 spends after 200 epochs, by our accounting, what Theorem 1 reports for "
+    "2.\n\n"
+    "![Accuracy against ε, by Theorem 1 and by sharpdp](../experiments/clients.svg)",
+    accuracies.values,
+    accuracies.tables,
+    (
+        "The paper gives neither initial weights nor the scaling of pixels, so that accuracies need not "
+        "agree to the spread; ours are higher at the same epoch.",
+        "At local ε = 5.65 the published bounds say nothing: they grow by 70 with every epoch.",
+    ),
+)
 RATE = Item(
     "rate",
     "The rate of Theorem 3",
@@ -159,13 +175,8 @@ PAPER = Paper(
         "its supplement was at hand, whose Figures 4 to 6 and numbers are below. More on "
         "[randomizers](../randomizers.md) and [learning](../learning.md).",
     ),
-    (FIGURE_4, FIGURE_5, GAIN, MNIST, REACHED, RATE),
+    (FIGURE_4, FIGURE_5, FIGURE_6, GAIN, MNIST, REACHED, RATE),
     ERRATA,
-    (
-        "Figure 6 shows accuracy against ε on MNIST, with PrivUnit as the randomizer. It is "
-        "trained again by `python -m reproduce.learning clients --full`; [the page of "
-        "experiments](../experiments.md) has the result, with the accounting of Theorem 1 and ours.",
-    ),
-    verdict="5.8 and 3 on MNIST reproduced, where the true values are about a tenth; a curve "
-    "drawn as a lower bound is not one",
+    verdict="5.8 and 3 on MNIST reproduced, where the true values are about a tenth; its accuracies are "
+    "exceeded; a curve drawn as a lower bound is not one",
 )

@@ -1,4 +1,4 @@
-"""The command `python -m reproduce.learning NAME [--quick | --full [--so-far]] [--mnist FILE]`."""
+"""The command `python -m reproduce.learning NAME [--quick | --full] [--mnist FILE]`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import budgets, clients, passes, releases, samplers, units
+from reproduce.learning import budgets, clients, correlated, passes, releases, samplers, units
 from reproduce.learning.ledger import PAGES
 from reproduce.learning.pictures import (
     drawn_budgets,
     drawn_clients,
+    drawn_correlated,
     drawn_passes,
     drawn_releases,
     drawn_samplers,
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = 
     "clients": (clients.report, drawn_clients),
     "passes": (passes.report, drawn_passes),
     "budgets": (budgets.report, drawn_budgets),
+    "correlated": (correlated.report, drawn_correlated),
     "units": (units.report, drawn_units),
     "releases": (releases.report, drawn_releases),
     "samplers": (samplers.report, drawn_samplers),
@@ -50,8 +52,18 @@ def main() -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="digits, seconds")
     how.add_argument("--full", action="store_true", help="the sizes of the papers, hours")
-    parser.add_argument(
-        "--so-far", action="store_true", help="clients: no more running, the epochs that are done"
+    some = parser.add_mutually_exclusive_group()
+    some.add_argument(
+        "--so-far",
+        action="store_true",
+        help="clients: no more running; the epochs that are done, and their states into the repository",
+    )
+    some.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        metavar="SEED",
+        help="clients: run these only and write no page, for several processes at once",
     )
     parser.add_argument(
         "--mnist",
@@ -61,12 +73,15 @@ def main() -> int:
     options = parser.parse_args()
     if options.mnist is not None:
         os.environ["MNIST"] = options.mnist
-    if options.so_far and options.name != "clients":
-        parser.error(f"--so-far is for clients, whose epochs are noted; got {options.name}.")
+    if (options.so_far or options.seeds) and options.name != "clients":
+        parser.error(f"--so-far and --seeds are for clients; got {options.name}.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
     try:
+        if options.seeds:
+            clients.results(clients.size(size), size, seeds=options.seeds)
+            return 0
         with contextlib.redirect_stdout(screen):
             found = report(size, so_far=True) if options.so_far else report(size)
     except FileNotFoundError as error:

@@ -7,6 +7,7 @@ the larger local epsilon that sharper accounting allows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,23 +18,22 @@ import torch
 from numpy.typing import NDArray
 
 import sharpdp as dp
+from reproduce.girgis2021.accuracies import BASELINE, PAPER, PRINTED, Runs, after
 from reproduce.girgis2021.panels import published
+from reproduce.learning.gradients import Gradients, gradients, in_order, outputs
 from reproduce.learning.images import Images, digits, mnist
-from reproduce.learning.ledger import kept, spread, told
+from reproduce.learning.ledger import begun, kept, spread, stored, told
 from reproduce.learning.models import accuracy, flattened, load, network
-from reproduce.learning.simulation import Chunks, gradient_rows, sum_of_reports
+from reproduce.learning.simulation import CHUNK, sum_of_reports
 from reproduce.pages import columns
 from reproduce.sheets import Table, number
 from sharpdp.learn import CLDPSGD, PrivUnitBall
 
-__all__ = ["Size", "report", "size"]
+__all__ = ["Size", "report", "results", "size"]
 
 DELTA, CLIP, LOCAL, EPOCHS, LARGER = 1e-5, 0.005, 2.0, 200, 5.65
 SHOWN = 3
 """Digits of an epsilon."""
-
-PAPER, BASELINE = "sampled_moments_epsilon_upper", "numeric_clones_strong_composition_upper"
-"""The paper's Theorem 1, and its baseline, by their names in sharpdp."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,14 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
     gives what an uninterrupted one gives.
     """
     model, ball = network(scale.images.pixels, seed), scale.ball(local_epsilon)
-    for one in model.parameters():  # convolutions are twice as fast
-        if one.dim() == 4:
-            one.data = one.data.contiguous(memory_format=torch.channels_last)
     images, labels = (
         torch.from_numpy(one) for one in (scale.images.train, scale.images.train_labels)
     )
     found: list[float] = []
-    if path.exists():
-        with np.load(path) as state:
-            found = state["accuracies"].tolist()
-            load(model, state["parameters"])
+    state = begun(path)
+    if "parameters" in state:  # or else accuracies of a run whose parameters were lost
+        found = state["accuracies"].tolist()
+        load(model, state["parameters"])
     theta = flattened(model)
     while len(found) < scale.epochs:
         epoch = len(found)
@@ -113,14 +110,16 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
         for step in range(epoch * scale.rounds_per_epoch, (epoch + 1) * scale.rounds_per_epoch):
             chosen = rng.permutation(len(images))[: scale.users]
 
-            def rows(which: NDArray[np.int64], chosen: NDArray[np.int64] = chosen) -> Chunks:
-                some = torch.from_numpy(chosen[which])
-                return gradient_rows(model, images[some], labels[some])
+            def vectors(
+                which: NDArray[np.int64], chosen: NDArray[np.int64] = chosen
+            ) -> Iterator[Gradients]:
+                for some in torch.split(torch.from_numpy(chosen[which]), CHUNK):
+                    yield gradients(model, images[some], labels[some])
 
-            total = sum_of_reports(ball, rows, scale.users, rng, source)
-            theta = theta - scale.learning_rate(step) / scale.users * total
+            total = in_order(model, sum_of_reports(ball, vectors, scale.users, rng, source))
+            theta = theta - scale.learning_rate(step) / scale.users * total.double().numpy()
             load(model, theta)
-        found.append(accuracy(model, scale.images))
+        found.append(accuracy(partial(outputs, model), scale.images))
         theta = flattened(model)
         with path.with_suffix(".new").open("wb") as file:
             np.savez_compressed(file, parameters=theta.astype(np.float32), accuracies=found)
@@ -128,7 +127,7 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
         words = (
             f"local epsilon {local_epsilon:.3g}, seed {seed}: epoch {epoch + 1}, {found[-1]:.4f}"
         )
-        told(path, words, found)
+        told(path, words)
     return found
 
 
@@ -149,29 +148,25 @@ def larger_budget(scale: Size) -> float:
     return round(found, 2) - 0.01
 
 
-Runs = dict[float, list[list[float]]]
-"""Accuracies by local epsilon: a list over epochs for each seed, which may be of different lengths."""
-
-
-def results(scale: Size, name: str, *, so_far: bool) -> Runs:
-    """All runs; with ``so_far`` those that were begun, as far as each has come."""
+def results(
+    scale: Size, name: str, *, so_far: bool = False, seeds: Sequence[int] | None = None
+) -> Runs:
+    """All runs, or those with these seeds; with ``so_far`` nothing is run, and those that were begun."""
     found: Runs = {}
     for local in (LOCAL, larger_budget(scale)):
         runs = [
             kept(
-                f"clients-{scale.images.name}-{name}-{local:g}-{seed}",
-                partial(trained, scale, local, seed),
-                so_far=so_far,
+                named(scale, name, local, seed), partial(trained, scale, local, seed), so_far=so_far
             )
-            for seed in range(scale.seeds)
+            for seed in (range(scale.seeds) if seeds is None else seeds)
         ]
         found[local] = [run for run in runs if run]
-    return found
+    return {local: runs for local, runs in found.items() if runs}
 
 
-def after(runs: list[list[float]], epoch: int) -> list[float]:
-    """The accuracies of the runs that have come so far."""
-    return [run[epoch - 1] for run in runs if len(run) >= epoch]
+def named(scale: Size, name: str, local_epsilon: float, seed: int) -> str:
+    """The name under which a run is kept."""
+    return f"clients-{scale.images.name}-{name}-{local_epsilon:g}-{seed}"
 
 
 def rows_of(scale: Size, found: Runs) -> list[list[str]]:
@@ -197,15 +192,6 @@ def epsilons_of(scale: Size, local: float, epoch: int) -> list[str]:
 EPSILONS = ("clones", "Theorem 1", "any randomizer", "PrivUnit")
 HEADINGS = ("local epsilon", "epoch", "seeds", "accuracy %", *EPSILONS)
 
-PRINTED = (
-    ("81.15 ± 0.7", "3 by Theorem 1", 50),
-    ("76.46 ± 1.9", "3 by clones (evaluated)", 39),
-    ("", "3 by clones (closed form)", 5),
-    ("", "3 by clones (what makes 18.3)", 7),
-    ("89.7 ± 0.5", "5.8 by Theorem 1", 200),
-)
-"""Accuracies of the paper, the epsilon there, and the epochs that it allows (`girgis2021.claims`)."""
-
 
 def printed_rows(scale: Size, runs: list[list[float]]) -> list[list[str]]:
     """The accuracies of the paper beside ours, at local epsilon 2."""
@@ -219,9 +205,16 @@ def printed_rows(scale: Size, runs: list[list[float]]) -> list[list[str]]:
 
 
 def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
-    """Run what is missing, print the tables, and give back what a picture needs."""
+    """Run what is missing, print the tables, and give back what a picture needs.
+
+    With ``so_far`` nothing is run, and the states that this machine has are copied into the repository.
+    """
     scale = size(name)
     found = results(scale, name, so_far=so_far)
+    if so_far:
+        for local in found:
+            for seed in range(scale.seeds):
+                stored(named(scale, name, local, seed))
     title = (
         f"girgis2021 on {scale.images.name}: accuracy, and epsilon at delta = {DELTA:g}; "
         f"{scale.epochs} epochs and {scale.seeds} seeds are the whole run"
@@ -263,8 +256,10 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
 def curve(scale: Size, local: float, runs: list[list[float]]) -> dict[str, Any]:
     """Some epochs, epsilon there by Theorem 1 and by us, and the accuracies."""
     epochs = max(len(run) for run in runs)
-    some = np.unique(np.geomspace(1, epochs, 24).round()).astype(int).tolist()
+    spaced = np.geomspace(1, epochs, 24).round().astype(int).tolist()
+    some = sorted({*spaced, *(epoch for epoch in (10, 50, 100, 150) if epoch < epochs)})
     return {
+        "epochs": some,
         "accuracy": [after(runs, epoch) for epoch in some],
         "theorem": [
             published(scale.mechanism(local, epoch), DELTA, [PAPER])[PAPER] for epoch in some

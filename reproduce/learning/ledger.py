@@ -1,4 +1,7 @@
-"""Results on disk, one file for each run: what is there is not run again."""
+"""Results on disk, one file for each run: what is there is not run again.
+
+Runs that take hours have their states in the repository too, so that another machine can go on with them.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OUT", "PAGES", "kept", "mean", "noted", "spread", "told"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OUT", "PAGES", "STATES", "begun", "kept", "mean", "noted", "spread", "stored", "told"]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "learning"
 PAGES = ROOT / "docs" / "experiments"
+STATES = ROOT / "reproduce" / "learning" / "states"
 
 
 def kept(name: str, run: Callable[[Path], Any], *, so_far: bool = False) -> Any:
     """The result of a run that was finished before, or of running it now.
 
     The run is given a path beside the result for whatever it needs to go on after a crash. With
-    ``so_far`` nothing is run, and the result is what a run that was cut short has noted.
+    ``so_far`` nothing is run, and the result is what the state of a run that was cut short has.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / f"{name}.json"
@@ -54,17 +61,34 @@ def spread(values: list[float]) -> str:
     return f"{100 * middle:.1f} ± {100 * variance**0.5:.1f}"
 
 
-def told(path: Path, words: str, numbers: list[float] | None = None) -> None:
-    """Say how far a run is, on the screen and in a file beside its state; keep its numbers, if any."""
-    if numbers is not None:
-        path.with_suffix(".epochs").write_text(json.dumps(numbers), "utf-8")
+def told(path: Path, words: str) -> None:
+    """Say how far a run is, on the screen and in a file beside its state."""
     print(f"  {words}", flush=True)
     with path.with_suffix(".log").open("a", encoding="utf-8") as file:
         file.write(f"{words}\n")
 
 
+def begun(path: Path) -> dict[str, NDArray[Any]]:
+    """The state of a run: that at this path, or else that in the repository, or else an empty one."""
+    for one in (path, _in_repository(path)):
+        if one.exists():
+            with np.load(one) as found:
+                return dict(found)
+    return {}
+
+
 def noted(path: Path) -> list[float]:
-    """The numbers that a run at this path has kept so far."""
-    notes = path.with_suffix(".epochs")
-    found: list[float] = json.loads(notes.read_text("utf-8")) if notes.exists() else []
-    return found
+    """The accuracies that the state of a run has so far."""
+    return [float(one) for one in begun(path).get("accuracies", [])]
+
+
+def stored(name: str) -> None:
+    """Copy the state of a run, if this machine has one, into the repository."""
+    path = OUT / f"{name}.state"
+    if path.exists():
+        STATES.mkdir(exist_ok=True)
+        _in_repository(path).write_bytes(path.read_bytes())
+
+
+def _in_repository(path: Path) -> Path:
+    return STATES / f"{path.stem}.npz"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from reproduce.learning.images import Images
 
@@ -48,7 +50,7 @@ def load(model: nn.Module, vector: NDArray[np.float64]) -> None:
             start += one.numel()
 
 
-def accuracy(model: nn.Module, images: Images) -> float:
+def accuracy(model: Callable[[Tensor], Tensor], images: Images) -> float:
     """The share of test images that are recognized."""
     with torch.no_grad():
         found = model(torch.from_numpy(images.test)).argmax(1).numpy()

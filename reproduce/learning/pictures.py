@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "drawn_budgets",
     "drawn_clients",
+    "drawn_correlated",
     "drawn_passes",
     "drawn_releases",
     "drawn_samplers",
@@ -55,30 +56,44 @@ def _band(
 PRINTED = ((3.0, 81.15, 0.7), (3.0, 76.46, 1.9), (5.8, 89.7, 0.5))
 """Epsilon, accuracy and spread in the text of girgis2021."""
 
+MARKED, TICKS = (10, 50, 100, 200), (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Epochs that are marked on its curves, and ticks of the axis of epsilon."""
+
 
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
-        small, large = found["curves"]
+        small, *larger = found["curves"]
         curves = (
-            ("Theorem 1 of the paper", small, "theorem", GRAY),
+            ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
             ("sharpdp, the same runs", small, "ours", BLUE),
-            (f"sharpdp, local epsilon {large:g}", large, "ours", ORANGE),
+            *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
         for label, local, account, color in curves:
             one = found["curves"][local]
             _band(axes, one[account], one["accuracy"], color, label)
+            for epsilon, epoch, runs in zip(
+                one[account], one["epochs"], one["accuracy"], strict=True
+            ):
+                if epoch in MARKED:
+                    axes.plot(epsilon, _summary(runs)[0], color=color, marker="o", markersize=4)
         places, heights, widths = zip(*PRINTED, strict=True)
         style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
         axes.errorbar(
             places, heights, yerr=widths, color="black", label="printed in the paper", **style
         )
+        for place, height, _ in PRINTED:
+            axes.annotate(
+                f"{height:g}", (place, height), (7, -3), textcoords="offset points", fontsize=8
+            )
         axes.set(
             xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
         )
-        words = "each curve from the first epoch to the last one run; bands: spread over seeds"
+        axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
+        axes.minorticks_off()
+        words = "dots: epochs 10, 50, 100, 200 as far as run; bands: spread over seeds"
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
@@ -125,7 +140,7 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
             )
         axes.set_yticks(range(len(names)), names)
         axes.set_xlim(0.0, 1.35 * max(one["upper"] for one in found.values()))
-        axes.set_xlabel("epsilon at delta = 1e-5: dark up to the lower side, light up to the upper")
+        axes.set_xlabel("epsilon at delta = 1e-5")
         axes.bar(0.0, 0.0, color=BLUE, label="lower side")
         axes.bar(0.0, 0.0, color=BLUE, alpha=0.25, label="upper side")
         words = "DP-SGD, noise multiplier 0.8; beside each bar the test accuracy"
@@ -137,6 +152,16 @@ def drawn_samplers(found: dict[str, Any], path: Path) -> None:
 
 def drawn_budgets(found: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon, a curve for each way to draw batches."""
+    _drawn_at_equal_epsilon(found, path, "What each way to draw batches learns")
+
+
+def drawn_correlated(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon, a curve for each kind of batches and noise."""
+    _drawn_at_equal_epsilon(found, path, "What correlated noise learns")
+
+
+def _drawn_at_equal_epsilon(found: dict[str, Any], path: Path, title: str) -> None:
+    """Accuracy against epsilon, a curve for each of four runs."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
@@ -151,7 +176,7 @@ def drawn_budgets(found: dict[str, Any], path: Path) -> None:
         axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
         axes.minorticks_off()
         words = "bars: spread over seeds; the best of four learning rates"
-        finish(axes, "What each way to draw batches learns", words, loc="lower right")
+        finish(axes, title, words, loc="lower right")
         return axes
 
     write(path, SIZE, draw)

@@ -7,7 +7,7 @@ Describe what is run, ask, and read off brackets:
     answer.epsilon(delta=1e-5), answer.tpr(fpr=1e-3), answer.report()
 
 - Mechanisms: `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `ApproximateDP`, `FinitePair`,
-  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `ShuffledReports`; `a + b`, `a * 10`, `Sequence`.
+  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `LastIterate`, `ShuffledReports`; `a + b`, `a * 10`.
 - Batch schemes of DP-SGD: `PoissonBatches`, `ShuffledBatches`, `BallsAndBins`, ... in `sharpdp.batches`.
 - Questions: `account`, `calibrate`, `sweep`, `compare`, `compare_samplers`, `design_collection`,
   `estimate`.
@@ -32,9 +32,10 @@ _NAMES = {
     "comparison": "compare",
     "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
     "Unsupported",
-    "mechanisms": "Adjacency ApproximateDP BatchQueries BestOf DPSGD DiscreteRandomizer FinitePair "
-    "Gaussian Laplace LastIterate LocalGaussian LocalLaplace Mechanism Mixture PrivacyLoss PureDP "
-    "RandomizedResponse RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
+    "mechanisms": "Adjacency ApproximateDP BandedStrategy BatchQueries BestOf BufferedLinearToeplitz "
+    "CorrelatedNoise DPSGD DiscreteRandomizer FinitePair Gaussian Laplace LastIterate LocalGaussian "
+    "LocalLaplace MatrixStrategy Mechanism MinSeparation Mixture PrivacyLoss PureDP RandomizedResponse "
+    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

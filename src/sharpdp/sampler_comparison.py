@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -361,10 +361,13 @@ def sampler_rows(
     physical_batch_size: int | None = None,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
     relative_width: float = USUAL_WIDTH,
+    names: Container[str] | None = None,
 ) -> Iterator[SamplerRow]:
     """The rows of `compare_samplers` as they are computed, Poisson batches first.
 
-    Arguments and errors are those of `compare_samplers`; sizes are checked when batches are made.
+    Arguments and errors are those of `compare_samplers`; sizes are checked when batches are made. If
+    `names` is given, only the schemes with these names are computed; without Poisson batches among them,
+    the rows have no ratio.
     """
     notion = named(adjacency)
     hint = "It is the largest batch that fits into memory."
@@ -376,9 +379,10 @@ def sampler_rows(
     width = checked_width(relative_width)
     plans = _plans(dataset_size, batch_size, epochs, delta, physical)
     plans[BASIS]()  # what is wrong with the numbers is said once, not in every row
+    wanted = {name: plan for name, plan in plans.items() if names is None or name in names}
     basis = None
-    with progress("comparing batch schemes", len(plans)) as task:
-        for name, plan in plans.items():
+    with progress("comparing batch schemes", len(wanted)) as task:
+        for name, plan in wanted.items():
             scheme, epsilon, reason = _answered(plan, noise_multiplier, delta, notion, width)
             basis = epsilon if name == BASIS else basis
             yield SamplerRow(name, scheme, notion, epsilon, _ratio(epsilon, basis), reason)

@@ -152,6 +152,7 @@ HEAVY = {
     "sharpdp.integrations.huggingface": "transformers",
     "sharpdp.integrations.lightning": "lightning",
     "sharpdp.integrations.flower": "flwr",
+    "sharpdp.integrations.flower_strategy": "flwr",
 }
 """Modules that need packages which `make test-frameworks` gets."""
 

@@ -312,7 +312,7 @@ def test_a_collection_shows_privacy_and_accuracy(visit: Visit) -> None:
     run = dp.ShuffledReports(users=950, randomizer=randomizer)
     truth = dp.account(run, relative_width=2e-3).epsilon(delta=1e-7)
     assert f"ε ≤ {most(truth)}" in words
-    assert "If the shuffler fails, ε ≤ 4 is left" in words
+    assert "If the shuffler fails, local randomization still gives ε ≤ 4 over all rounds" in words
     assert visit.page.locator("svg polyline").count() == 2
     # pointing at one picture shows the same place in the other; a click takes it
     central, exact = visit.page.locator("#answer svg").all()

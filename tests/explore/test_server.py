@@ -20,7 +20,8 @@ import pytest
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore import ExploreServer, start, workers
-from sharpdp.explore.server import FILES, Answers
+from sharpdp.explore.answers import Answers
+from sharpdp.explore.server import FILES
 from sharpdp.explore.workers import Pool
 
 CURVE = {"runs": ["gaussian noise_multiplier=1"], "kind": "profile", "delta": 1e-5}
@@ -201,15 +202,78 @@ def test_a_process_that_dies_is_replaced_and_the_reader_is_told() -> None:
 
 
 def test_answers_are_kept_up_to_a_size() -> None:
-    kept = Answers(most=30)
-    kept.put("a", ["x" * 9])
-    kept.put("b", ["y" * 9])
-    assert kept.get("a") == ["x" * 9]
-    kept.put("c", ["z" * 14])
-    assert kept.get("b") is None
-    assert kept.get("a") is not None
-    kept.put("d", ["w" * 99])
-    assert kept.get("d") is None
+    pool = Counting()
+    size = len(json.dumps({"name": "a"})) + len("".join(Answers(pool).lines({"name": "a"}, waits)))
+    pool.asked.clear()
+    kept = Answers(pool, most=2 * size)
+    for name in ("a", "b", "a", "c", "a", "b"):
+        assert json.loads(list(kept.lines({"name": name}, waits))[-1])["done"]
+    assert pool.asked == ["a", "b", "c", "b"]  # b was forgotten for c, since a was used after it
+    assert len(list(Answers(pool, most=size - 1).lines({"name": "a"}, waits))) == 2
+
+
+def waits() -> bool:
+    return True
+
+
+class Counting(Pool):
+    """Answers at once, and knows what was asked; one that is slow goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.go_on = threading.Event()
+        self.stopped = threading.Event()
+
+    def answers(self, question: Any, is_waiting: Any) -> Iterator[dict[str, Any]]:
+        self.asked.append(question["name"])
+        yield {"part": {"name": question["name"]}}
+        while question["name"] == "slow" and not self.go_on.wait(0.01):
+            if not is_waiting():
+                self.stopped.set()
+                raise workers.Gone
+            yield {"progress": "computing"}
+        yield {"done": True}
+
+
+def test_who_asks_the_same_at_once_shares_one_computation() -> None:
+    pool = Counting()
+    kept = Answers(pool)
+    there = {"first": True, "second": True}
+    seen: dict[str, list[str]] = {"first": [], "second": []}
+
+    def read(name: str) -> None:
+        with contextlib.suppress(workers.Gone):
+            for line in kept.lines({"name": "slow"}, lambda: there[name]):
+                seen[name].append(line)
+
+    threads = [threading.Thread(target=read, args=(name,)) for name in seen]
+    for thread in threads:
+        thread.start()
+    while not all(seen.values()):
+        time.sleep(0.01)
+    there["first"] = False  # the one who asked first leaves, and the work goes on for the other
+    threads[0].join()
+    assert not pool.stopped.is_set()
+    pool.go_on.set()
+    threads[1].join()
+    assert pool.asked == ["slow"]
+    assert json.loads(seen["second"][-1]) == {"done": True}
+    assert "done" not in seen["first"][-1]
+
+
+def test_work_stops_when_the_last_one_leaves_and_starts_anew_for_the_next() -> None:
+    pool = Counting()
+    kept = Answers(pool)
+    there = [True]
+    reader = kept.lines({"name": "slow"}, lambda: there[0])
+    assert "part" in json.loads(next(reader))
+    there[0] = False
+    assert pool.stopped.wait(60)
+    with pytest.raises(workers.Gone):
+        list(reader)
+    pool.go_on.set()
+    assert json.loads(list(kept.lines({"name": "slow"}, waits))[-1]) == {"done": True}
+    assert pool.asked == ["slow", "slow"]
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 1.5, True])
@@ -244,6 +308,24 @@ def test_short_questions_pass_long_ones() -> None:
     finally:
         pool.close()
     assert finished == ["curves", "curves", "curves-bounds"]
+
+
+def test_long_questions_leave_a_process_to_the_short_ones() -> None:
+    pool = Pool(2)
+    pool._seconds.update({"curves": 0.01, "collection-picture": 30.0})
+    long = {"name": "collection-picture", "fields": {**LONG, "drop_outs": 0.0}}
+    answer, other = (pool.answers(long, waits) for _ in range(2))
+    try:
+        while "waiting" in str(next(answer)):
+            pass  # it is at work, and stays there
+        assert "waiting" in str(next(other))
+        question = {"name": "curves", "fields": CURVE}
+        assert "done" in list(pool.answers(question, waits))[-1]
+        assert "waiting" in str(next(other))
+    finally:
+        answer.close()  # type: ignore[attr-defined]
+        other.close()  # type: ignore[attr-defined]
+        pool.close()
 
 
 def test_some_people_at_once_get_answers_and_no_error() -> None:

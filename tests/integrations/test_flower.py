@@ -22,7 +22,11 @@ serverapp = pytest.importorskip(
     "flwr.serverapp", reason="make test-frameworks gets Flower", exc_type=ImportError
 )
 
+from flwr.app import ArrayRecord  # noqa: E402
+
 from sharpdp.integrations.flower import CertifiedAccountant  # noqa: E402
+from sharpdp.integrations.flower_strategy import CLDPStrategy, report  # noqa: E402
+from sharpdp.learn import CLDPSGD, PrivUnitBall  # noqa: E402
 
 POISSON = (serverapp.SamplingMethod.POISSON, serverapp.NeighboringRelation.ADD_OR_REMOVE_ONE)
 FIXED = (serverapp.SamplingMethod.WITHOUT_REPLACEMENT, serverapp.NeighboringRelation.REPLACE_ONE)
@@ -160,12 +164,105 @@ def test_events_that_do_not_fit_are_refused() -> None:
     assert accountant.num_releases == 0
 
 
-def test_the_example_federation_stops_at_its_budget(capsys: pytest.CaptureFixture[str]) -> None:
+def example() -> Any:
     spec = util.spec_from_file_location("federation", ROOT / "examples" / "flower_federation.py")
     assert spec is not None
     assert spec.loader is not None
     federation = util.module_from_spec(spec)
     spec.loader.exec_module(federation)
+    return federation
+
+
+def reporting(change: Any = None) -> Any:
+    """A grid of 200 nodes that report gradients of the example; `change` is given the replies."""
+    federation = example()
+    federation.TaskIdentity.run_id = federation.TaskIdentity.node_id = 1
+    federation.TaskIdentity.task_id = 1
+
+    class Reporting(federation.OneProcess):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            self.asked: list[list[int]] = []
+
+        def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+            replies, nodes = [], []
+            for message in messages:
+                node = message.metadata.dst_node_id
+                (weights,) = message.content["arrays"].to_numpy_ndarrays()
+                gradient = (weights - federation.client(node, weights)) / 0.2
+                replies.append(report(message, gradient, BALL))
+                nodes.append(node)
+            self.asked += [nodes] if nodes else []  # nobody is asked to evaluate
+            return change(replies) if replies and change else replies
+
+    return Reporting(), federation
+
+
+BALL = PrivUnitBall(dimension=3, local_epsilon=4.0, radius=1.0)
+CLIENTS = CLDPSGD(randomizer=BALL, users=100, population=200, rounds=12, learning_rate=0.5)
+
+
+def trained(strategy: CLDPStrategy, grid: Any, rounds: int) -> np.ndarray:
+    weights = [np.zeros(3)]
+    strategy.start(
+        grid,
+        ArrayRecord([np.zeros(3)]),
+        num_rounds=rounds,
+        evaluate_fn=lambda _, arrays: weights.extend(arrays.to_numpy_ndarrays()),
+    )
+    return weights[-1]
+
+
+def test_clients_who_randomize_their_own_gradients_train_a_model() -> None:
+    grid, federation = reporting()
+    strategy = CLDPStrategy(CLIENTS)
+    with pytest.raises(dp.InvalidArgument, match="no round was begun"):
+        _ = strategy.guarantee
+    weights = trained(strategy, grid, 12)
+    assert np.linalg.norm(weights - federation.TRUTH) < 0.7 * np.linalg.norm(federation.TRUTH)
+    assert strategy.guarantee.mechanism == CLIENTS.mechanism
+    scheme = dp.FixedSizeBatches(dataset_size=200, batch_size=100, steps=12)
+    drawn = [[node - 1 for node in nodes] for nodes in grid.asked]
+    assert dp.audit.sampler(batches=drawn, scheme=scheme).consistent
+    with pytest.raises(dp.InvalidArgument, match="all of which were begun"):
+        trained(strategy, grid, 1)
+
+
+def test_rounds_with_other_reports_than_those_asked_for_count_and_move_nothing() -> None:
+    for change in (
+        lambda replies: replies[:-1],
+        lambda replies: [*replies[:-1], replies[0]],
+    ):
+        grid, _ = reporting(change)
+        strategy = CLDPStrategy(CLIENTS)
+        assert not trained(strategy, grid, 2).any()
+        assert strategy.begun == 2
+    grid, _ = reporting()
+    small = CLDPSGD(randomizer=BALL, users=10, population=100, rounds=5)
+    with pytest.raises(dp.InvalidArgument, match="100 nodes; got 200"):
+        trained(CLDPStrategy(small), grid, 1)
+    assert grid.asked == []
+    with pytest.raises(WrongType, match="plan must be a CLDPSGD"):
+        CLDPStrategy(CLIENTS.mechanism)  # type: ignore[arg-type]
+
+
+def test_rounds_of_clients_stop_at_a_budget_and_go_on_after_a_restart() -> None:
+    limit = float(dp.account(CLIENTS.begun(5)).epsilon(delta=1e-5).upper) * (1 + 1e-9)
+    budget = dp.Budget(
+        epsilon=limit, delta=1e-5, adjacency="replace-one", choice="fixed in advance"
+    )
+    grid, _ = reporting()
+    strategy = CLDPStrategy(CLIENTS, budget=budget)
+    assert strategy.last == 5
+    with pytest.raises(dp.BudgetExceeded):
+        trained(strategy, grid, 12)
+    assert strategy.begun == len(grid.asked) == 5
+    later = CLDPStrategy(CLIENTS, begun=11)
+    trained(later, grid, 1)
+    assert later.guarantee.mechanism == CLIENTS.mechanism
+
+
+def test_the_example_federation_stops_at_its_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    federation = example()
     accountant, weights = federation.main()
     lines = capsys.readouterr().out.splitlines()
     rounds = [line for line in lines if line.startswith("round")]

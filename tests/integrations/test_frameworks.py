@@ -170,7 +170,7 @@ def test_lightning_trains_on_the_batches() -> None:
 
 
 def test_grain_delivers_the_batches_and_goes_on_in_constant_time() -> None:
-    pytest.importorskip("grain", reason="needs grain")
+    grain = pytest.importorskip("grain", reason="needs grain")
     from sharpdp.integrations.grain import SchemeDataset
 
     source = range(300)
@@ -182,6 +182,9 @@ def test_grain_delivers_the_batches_and_goes_on_in_constant_time() -> None:
     check(seen + list(again))
     doubled = SchemeDataset(source, BatchSampler(PLAN, KEY)).map(lambda rows: [2 * x for x in rows])
     assert next(iter(doubled)) == [2 * x for x in PLANNED[0]]
+    once = SchemeDataset(source, BatchSampler(PLAN, KEY))
+    with pytest.raises(InvalidArgument, match="more than was accounted for"):
+        list(grain.experimental.RepeatIterDataset(once, 2))
     with pytest.raises(InvalidArgument, match="same key"):
         iter(SchemeDataset(source, BatchSampler(PLAN, b"l" * 32))).set_state(state)
     with pytest.raises(InvalidArgument, match="source must hold"):

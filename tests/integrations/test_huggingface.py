@@ -188,22 +188,33 @@ class Tampered(PrivateTrainer):
         if self.how == "halved":
             half = {name: rows[::2] for name, rows in inputs.examples.items()}
             inputs = inputs._replace(numbers=inputs.numbers[::2], examples=half)
-        return super().training_step(model, inputs, *rest, **options)
+        released = super().training_step(model, inputs, *rest, **options)
+        if self.how == "added":
+            self.compute_loss(model, inputs.examples).backward()
+        return released
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [("plain", "one release"), ("twice", "step 1 of the plan"), ("halved", "of the plan")],
+    [
+        ("plain", "gradients must be those"),
+        ("twice", "step 1 of the plan"),
+        ("halved", "of the plan"),
+        ("added", "gradients must be those"),
+    ],
 )
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1.0])
 def test_steps_that_are_no_releases_stop_the_trainer(
-    tmp_path: Path, how: str, message: str
+    tmp_path: Path, how: str, message: str, max_grad_norm: float
 ) -> None:
-    trainer = Tampered(
-        Model(), arguments(tmp_path), plan=PLAN, clip=1.0, key=KEY, train_dataset=Rows()
-    )
+    options = arguments(tmp_path, max_grad_norm=max_grad_norm)
+    trainer = Tampered(Model(), options, plan=PLAN, clip=1.0, key=KEY, train_dataset=Rows())
     trainer.how = how
+    before = hashed(trainer)
     with pytest.raises(dp.InvalidArgument, match=message):
         trainer.train()
+    if trainer.run.step == 0 or how == "added":  # the model did not move along other gradients
+        assert hashed(trainer) == before
 
 
 class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
@@ -227,8 +238,16 @@ def padded(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
     }
 
 
-def test_a_language_model_is_trained_on_one_record_at_a_time(tmp_path: Path) -> None:
-    """The loss of a batch is a mean over its tokens, with which long records would weigh on others."""
+def packed(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    return {name: torch.cat([row[name] for row in rows])[None] for name in rows[0]}
+
+
+@pytest.mark.parametrize("collator", [padded, packed])
+def test_a_language_model_is_trained_on_one_record_at_a_time(tmp_path: Path, collator: Any) -> None:
+    """The loss of a batch is a mean over its tokens, with which long records would weigh on others.
+
+    Collators that fill records up to the longest, or pack them into one row, see one record only.
+    """
     config = transformers.GPT2Config(
         vocab_size=20, n_embd=8, n_layer=1, n_head=2, n_positions=8, bos_token_id=0, eos_token_id=0
     )
@@ -243,7 +262,7 @@ def test_a_language_model_is_trained_on_one_record_at_a_time(tmp_path: Path) -> 
         clip=0.1,
         key=KEY,
         train_dataset=Sentences(),
-        data_collator=padded,
+        data_collator=collator,
     )
     batch = next(iter(trainer.run.loader()))
     trainer.run.backward(batch)
@@ -257,20 +276,6 @@ def test_a_language_model_is_trained_on_one_record_at_a_time(tmp_path: Path) -> 
             expected[name] += value.grad * min(1.0, 0.1 / float(norm)) / 6
     for name, value in expected.items():
         assert torch.allclose(released[name], value, atol=1e-5), name
-
-    def packed(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        return {name: torch.cat([row[name] for row in rows])[None] for name in rows[0]}
-
-    again = PrivateTrainer(
-        model,
-        arguments(tmp_path),
-        plan=dp.DPSGD(scheme, noise_multiplier=1.0),
-        clip=1.0,
-        train_dataset=Sentences(),
-        data_collator=packed,
-    )
-    with pytest.raises(dp.InvalidArgument, match="packed together"):
-        again.train()
 
 
 class Canaries(nn.Module):
@@ -324,6 +329,7 @@ def on_two_ranks(folder: Path) -> None:
         lr_scheduler_type="constant",
         save_strategy="steps",
         save_steps=20,
+        run={"physical_batch_size": 1},  # so that both have examples of most batches
     )
     trainer.train()
     found = {"delivered": trainer.delivered, "weights": hashed(trainer), "step": trainer.run.step}
@@ -339,14 +345,23 @@ def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
     """Bit for bit, and one process goes on from their checkpoint."""
     code = "from tests.integrations.test_huggingface import *; on_two_ranks(Path(sys.argv[1]))"
     (tmp_path / "run.py").write_text(f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
     subprocess.run([*launcher, str(tmp_path / "run.py"), str(tmp_path)], check=True, timeout=300)
     first, second = (json.loads((tmp_path / f"rank-{rank}").read_text()) for rank in range(2))
     shares = zip(first["delivered"], second["delivered"], strict=True)
     assert [sorted(one + other) for one, other in shares] == [sorted(batch) for batch in PLANNED]
-    alone = made(tmp_path / "alone", lr_scheduler_type="constant")
+    assert sum(map(len, second["delivered"])) > 60
+    single = {"lr_scheduler_type": "constant", "run": {"physical_batch_size": 1}}
+    alone = made(tmp_path / "alone", **single)
     alone.train()
-    resumed = made(tmp_path / "resumed", lr_scheduler_type="constant")
+    resumed = made(tmp_path / "resumed", **single)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-20"))
     assert resumed.delivered == PLANNED[20:]
     assert first["weights"] == second["weights"] == hashed(alone) == hashed(resumed)

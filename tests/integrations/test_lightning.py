@@ -45,6 +45,7 @@ class Private(lightning.LightningModule):  # type: ignore[misc]
         self.network, self.released, self.how = run.model, run, how
         self.automatic_optimization = how == "automatic"
         self.delivered: list[list[int]] = []
+        self.head = nn.Linear(1, 1) if how == "beside" else None
 
     def training_step(self, batch: Any, _: int) -> None:
         optimizer = self.optimizers()
@@ -57,6 +58,10 @@ class Private(lightning.LightningModule):  # type: ignore[misc]
         if self.how == "raw":
             logistic(self.network, batch.examples).backward()
             optimizer = self.optimizers(use_pl_optimizer=False)
+        if self.head is not None:
+            logistic(self.head, batch.examples).backward()
+        if self.how == "closure":
+            optimizer.step(lambda: logistic(self.network, batch.examples).backward())
         optimizer.step()
         self.delivered.append(batch.numbers.tolist())
 
@@ -64,7 +69,7 @@ class Private(lightning.LightningModule):  # type: ignore[misc]
         logistic(self.network, batch)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.network.parameters(), lr=0.1)
+        return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
 def trainer(run: PrivateGradients, folder: Path, **options: Any) -> Any:
@@ -154,6 +159,8 @@ def test_a_budget_stops_lightning(tmp_path: Path) -> None:
         ({}, "plain", "others for"),
         ({}, "added", "others for"),
         ({}, "raw", "others for"),
+        ({}, "closure", "others for"),
+        ({}, "beside", "outside of the model"),
         ({}, "twice", "step 1 of the plan"),
         ({}, "unreleased", "one release"),
     ],
@@ -165,7 +172,7 @@ def test_what_would_run_something_else_is_refused(
     before = weights(run)
     with pytest.raises(dp.InvalidArgument, match=message):
         trainer(run, tmp_path, **options).fit(Private(run, how), run.loader())
-    assert run.step == (how in ("added", "raw", "twice"))
+    assert run.step == (how in ("added", "raw", "twice", "closure", "beside"))
     assert weights(run) == before
 
 

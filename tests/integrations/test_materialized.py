@@ -7,6 +7,7 @@ all of them.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -264,10 +265,35 @@ def test_files_of_another_run_are_found_by_the_key(tmp_path: Path) -> None:
     right = json.loads((tmp_path / "out" / "manifest.json").read_text())
     other = json.loads((tmp_path / "other" / "manifest.json").read_text())
     other["key_fingerprint"] = right["key_fingerprint"]
-    (tmp_path / "other" / "manifest.json").write_text(json.dumps(other))
+    path = tmp_path / "other" / "manifest.json"
+    path.write_text(json.dumps(other))
     list(materialized.MaterializedBatches(tmp_path / "other", PLAN))  # no key, no comparison
+    with pytest.raises(InvalidArgument, match=r"manifest\.json must be as it was written"):
+        read(tmp_path / "other", PLAN)
+    seal = materialized.Manifest.read(tmp_path / "other").sealed(KEY)
+    path.write_text(json.dumps({**other, "seal": seal}))
     with pytest.raises(InvalidArgument, match="the batch of step 0 must be the one"):
         read(tmp_path / "other", PLAN)
+
+
+def test_a_manifest_that_was_changed_together_with_its_files_is_found_by_the_key(
+    tmp_path: Path,
+) -> None:
+    """Records of others under the right indices, with hashes that fit."""
+    serial(tmp_path, PLAN, tmp_path / "out")
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    file = tmp_path / "out" / manifest["files"][0]["name"]
+    file.write_bytes(file.read_bytes().replace(b"record 1", b"record 2"))
+    manifest["files"][0]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    path.write_text(json.dumps(manifest))
+    list(materialized.MaterializedBatches(tmp_path / "out", PLAN))  # hashes fit
+    with pytest.raises(InvalidArgument, match=r"manifest\.json must be as it was written"):
+        read(tmp_path / "out", PLAN)
+    manifest["files"][0]["name"] = f"../out/{file.name}"
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InvalidArgument, match="folder must have the batches of step 0"):
+        materialized.MaterializedBatches(tmp_path / "out", PLAN)
 
 
 def test_lost_doubled_and_exchanged_records_are_found() -> None:
@@ -377,7 +403,7 @@ def test_a_reader_goes_on_where_it_stood(tmp_path: Path) -> None:
 
 
 def test_grain_reads_every_batch_once(tmp_path: Path) -> None:
-    pytest.importorskip("grain", reason="needs grain")
+    grain = pytest.importorskip("grain", reason="needs grain")
     from sharpdp.integrations.materialized.grain import BatchesDataset
 
     serial(tmp_path, PLAN, tmp_path / "out")
@@ -394,6 +420,9 @@ def test_grain_reads_every_batch_once(tmp_path: Path) -> None:
     assert seen == [batch.tolist() for batch in PLAN.batches(KEY)]
     with pytest.raises(StopIteration):
         next(second)
+    again = BatchesDataset(materialized.MaterializedBatches(tmp_path / "out", PLAN, key=KEY))
+    with pytest.raises(InvalidArgument, match="more than was accounted for"):
+        list(grain.experimental.RepeatIterDataset(again, 2))
 
 
 def benchmark(*task: str) -> str:

@@ -237,6 +237,35 @@ def test_s1a_make_private_trains_and_accounts_one_plan(scheme: Any) -> None:
         next(iter(batches))
 
 
+def test_steps_of_the_optimizer_that_was_passed_are_refused() -> None:
+    """It would move the model along gradients without clipping and noise, in one step or between two."""
+    from sharpdp.integrations.opacus import make_private
+
+    layer = nn.Linear(4, 1)
+    own = torch.optim.SGD(layer.parameters(), lr=0.1)
+    model, optimizer, batches, engine = make_private(
+        module=layer,
+        optimizer=own,
+        plan=dp.DPSGD(dp.BallsAndBins(**SIZES), noise_multiplier=1.5),
+        data=TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1)),
+        max_grad_norm=1.0,
+    )
+    for number, (inputs, targets) in enumerate(batches):
+        before = layer.weight.detach().clone()
+        optimizer.zero_grad()
+        nn.MSELoss()(model(inputs), targets).backward()
+        if number == 1:
+            optimizer.step()
+            before = layer.weight.detach().clone()
+        with pytest.raises(dp.InvalidArgument, match="the one that make_private returned"):
+            own.step()
+        assert torch.equal(layer.weight, before)
+        if number == 1:
+            break
+        optimizer.step()
+    assert len(engine.accountant) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

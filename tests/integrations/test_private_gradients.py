@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from torch.utils.data import TensorDataset
 import sharpdp as dp
 from sharpdp.errors import WrongType
 from sharpdp.integrations.private_gradients import PlannedBatch, PrivateGradients
+from sharpdp.integrations.torch import BatchSampler, loader
 from sharpdp.learn.dpsgd import Training
+from sharpdp.learn.ranks import Ranks
 
 KEY = b"k" * 32
 SIZES = {"dataset_size": 60, "batch_size": 10, "epochs": 2}
@@ -223,6 +226,195 @@ def test_gradients_of_something_else_are_noticed() -> None:
     squared(run.model, (INPUTS, TARGETS)).backward()
     with pytest.raises(dp.InvalidArgument, match="weight"):
         run.check_gradients()
+
+
+def test_an_optimizer_that_is_guarded_takes_released_gradients_only() -> None:
+    run = made()
+    beside = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD([*run.model.parameters(), *beside.parameters()], lr=0.1)
+    handle = run.guard(optimizer)
+    batches = iter(run.loader())
+    run.backward(next(batches))
+    optimizer.step()
+    optimizer.step(lambda: 0.0)
+    before = run.model.weight.detach().clone()  # type: ignore[union-attr,operator]
+
+    def raw() -> float:
+        squared(run.model, (INPUTS, TARGETS)).backward()
+        return 0.0
+
+    for step in (partial(optimizer.step, raw), partial(optimizer.step, closure=raw)):
+        run.backward(next(batches))
+        with pytest.raises(dp.InvalidArgument, match="got others for 'weight'"):
+            step()
+    run.backward(next(batches))
+    squared(beside, (INPUTS, TARGETS)).backward()
+    with pytest.raises(dp.InvalidArgument, match="a parameter outside of the model"):
+        optimizer.step()
+    assert torch.equal(run.model.weight, before)  # type: ignore[arg-type]
+    handle.remove()
+    optimizer.step()
+    with pytest.raises(WrongType, match="optimizer must be"):
+        run.guard(run.model)  # type: ignore[arg-type]
+
+
+ROWS = [torch.tensor([1 + number % 9, 2]) for number in range(8)]
+
+
+def filled_up(rows: list[torch.Tensor]) -> torch.Tensor:
+    """As long as the longest of the batch, as collators of text do."""
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+class MeanOfTokens(nn.Module):
+    """Takes what is filled up for tokens, as a model without a mask does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.layer = nn.Embedding(10, 4), nn.Linear(4, 1)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.words(tokens).mean(1)).squeeze(1)
+
+
+def released_sum(rows: list[torch.Tensor], **options: Any) -> torch.Tensor:
+    """The sum of one whole batch, nearly without noise, in units of the clip."""
+    scheme = dp.DeterministicBatches(dataset_size=len(rows), batch_size=len(rows), epochs=1)
+    model = MeanOfTokens()
+    run = PrivateGradients(
+        dp.DPSGD(scheme, noise_multiplier=1e-6),
+        model,
+        lambda model, tokens: model(tokens).square().mean(),
+        rows,
+        clip=0.01,
+        key=KEY,
+        **options,
+    )
+    (batch,) = run.loader()
+    run.backward(batch)
+    gradients = [value.grad.flatten() for value in model.parameters()]
+    return torch.cat(gradients) * len(rows) / 0.01
+
+
+def test_a_long_record_does_not_move_the_gradients_of_others() -> None:
+    """One record instead of another moves the sum by two clips at most; filled up it was five."""
+    sums = [
+        released_sum(
+            [*ROWS, torch.ones(length, dtype=torch.long)],
+            collate=filled_up,
+            physical_batch_size=1,
+        )
+        for length in (1, 50)
+    ]
+    assert 0.0 < float((sums[0] - sums[1]).norm()) <= 2.0 + 1e-4
+    with pytest.raises(dp.InvalidArgument, match="examples must all have one shape"):
+        released_sum([*ROWS, torch.ones(50, dtype=torch.long)], collate=filled_up)
+    same = released_sum(ROWS, collate=filled_up)
+    assert torch.allclose(same, released_sum(ROWS), atol=1e-4)
+
+
+def test_a_collate_function_cannot_mix_examples() -> None:
+    def centered(rows: list[torch.Tensor]) -> torch.Tensor:
+        together = torch.stack(rows)
+        return together - together[0]
+
+    assert torch.allclose(
+        released_sum(ROWS, collate=centered),
+        released_sum([torch.zeros(2, dtype=torch.long)] * 8),
+        atol=1e-4,
+    )
+
+
+class Remembers(Stubborn):
+    """Keeps a mean of what it saw in a buffer, which is part of the model that is handed on."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(1)
+        super().__init__(3, 1)
+        self.register_buffer("seen", torch.zeros(3))
+        self.register_buffer("last", torch.zeros(3))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.seen.mul_(0.9).add_(0.1 * rows.mean(0))  # type: ignore[operator,union-attr]
+        self.last = rows[0].detach()
+        return super().forward(rows)
+
+
+def test_buffers_do_not_carry_data_out_of_a_run() -> None:
+    run = made(Remembers())
+    train(run)
+    assert not run.model.seen.any()  # type: ignore[operator,union-attr]
+    assert not run.model.last.any()  # type: ignore[operator,union-attr]
+
+
+class Recurrent(nn.Module):
+    """Goes on from the hidden values of the example before."""
+
+    def __init__(self, stubborn: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer, self.hidden, self.stubborn = nn.Linear(3, 1), torch.zeros(1, 1), stubborn
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.stubborn and rows.sum().item() > 1e9:
+            raise ValueError("never")
+        self.hidden = torch.tanh(self.layer(rows) + 0.9 * self.hidden).detach()
+        return torch.as_tensor(self.layer(rows) * (1.0 + self.hidden))
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_models_that_carry_a_state_from_example_to_example_are_refused(stubborn: bool) -> None:
+    with pytest.raises(dp.InvalidArgument, match="Keep no state"):
+        made(Recurrent(stubborn))
+    if not stubborn:
+        with pytest.raises(dp.InvalidArgument, match="Keep no state"):
+            Training(PLAN, Recurrent(False), nn.MSELoss(), INPUTS, TARGETS, clip=1.0)
+    random_layers = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Softplus(), nn.Linear(8, 1))
+    made(random_layers)  # draws, and keeps nothing
+
+
+def test_a_record_at_two_indices_is_refused() -> None:
+    doubled = torch.utils.data.Subset(DATA, [*range(59), 0])
+    with pytest.raises(dp.SharpDPError, match="index more than once"):
+        PrivateGradients(PLAN, linear(), squared, doubled, clip=1.0)
+    with pytest.raises(dp.SharpDPError, match="index more than once"):
+        loader(doubled, BatchSampler(PLAN.batches))
+
+
+def test_a_run_that_was_made_before_the_other_ranks_came_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = made()
+    batch = next(iter(run.loader()))
+    monkeypatch.setattr(Ranks, "of_process", classmethod(lambda cls: cls(0, 2)))
+    with pytest.raises(dp.InvalidArgument, match="1 ranks when it was made and 2 now"):
+        run.backward(batch)
+    assert run.step == 0
+
+
+def test_a_step_that_other_ranks_may_have_finished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made()
+    batches = iter(run.loader())
+    run.backward(next(batches))
+
+    def lost(*_: Any) -> Any:
+        raise RuntimeError("connection closed by peer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ranks, "of_process", classmethod(lambda cls: cls(0, 2)))
+        patched.setattr(Ranks, "summed", lost)
+        run.ranks = Ranks(0, 2)
+        with pytest.raises(RuntimeError, match="closed"):
+            run.backward(next(batches))
+    assert (run.step, run.begun) == (1, 2)
+    assert run.guarantee.mechanism == PLAN.stopped_after(2)
+    resumed = made()
+    resumed.load_state_dict(run.state_dict())
+    assert (resumed.step, resumed.begun) == (1, 2)
+    with pytest.raises(dp.InvalidArgument, match="begun"):
+        made().load_state_dict({**run.state_dict(), "begun": 13})
 
 
 def test_wrong_arguments_are_named() -> None:

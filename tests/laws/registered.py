@@ -289,6 +289,35 @@ def last_iterate(rng: np.random.Generator) -> dp.LastIterate:
     return dp.LastIterate(scheme(**counts), **said)  # type: ignore[arg-type]
 
 
+def correlated(rng: np.random.Generator) -> dp.CorrelatedNoise:
+    """Over all schemes that are known, with signed and unsigned strategies of all three kinds."""
+    counts = {"dataset_size": 60, "batch_size": int(rng.choice([60, 10, 5])), "epochs": 3}
+    steps = 3 * 60 // counts["batch_size"]
+    cyclic_plan = dp.batches.CyclicPoissonBatches(
+        sample_rate=log_uniform(rng, 0.01, 0.5), steps=steps, cycle_length=int(rng.integers(2, 9))
+    )
+    plans = (
+        dp.DeterministicBatches(**counts),
+        dp.ShuffledBatches(**counts),
+        dp.BallsAndBins(**counts),
+        dp.BallsAndBins(**counts, order="kept"),
+        cyclic_plan,
+        dp.MinSeparation(steps=steps, separation=int(rng.integers(1, 9)), participations=3),
+    )
+    signed = np.tril(rng.normal(size=(steps, steps))) * 0.2 + np.eye(steps)
+    strategies = (
+        dp.BandedStrategy(coefficients=np.sort(rng.uniform(0.1, 1.0, 3))[::-1]),
+        dp.BandedStrategy(coefficients=(1.0, -0.5, 0.25)),
+        dp.BufferedLinearToeplitz(scales=(0.3, 0.1), decays=rng.uniform(size=2)),
+        dp.MatrixStrategy(matrix=signed if rng.random() < 0.5 else np.abs(signed)),
+    )
+    return dp.CorrelatedNoise(
+        plans[int(rng.integers(len(plans)))],
+        strategy=strategies[int(rng.integers(len(strategies)))],
+        noise_multiplier=log_uniform(rng, 1.0, 8.0),
+    )
+
+
 def normal(rng: np.random.Generator) -> NormalPair:
     """Two normal laws, of one deviation or of two."""
     deviation = log_uniform(rng, 0.5, 4.0)
@@ -334,6 +363,7 @@ MAKERS: dict[Subject, Maker] = {
     (ProfileMechanism, None): known_profile,
     (dp.RandomlyInitializedGD, None): random_start,
     (dp.LastIterate, None): last_iterate,
+    (dp.CorrelatedNoise, None): correlated,
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),

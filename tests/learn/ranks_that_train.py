@@ -18,8 +18,10 @@ import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.utils.data import TensorDataset
 
 import sharpdp as dp
+from sharpdp.integrations.private_gradients import PrivateGradients
 from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gaussian_noise import StepNoise
@@ -111,6 +113,52 @@ def plain(_: Path) -> str:
 
 def wrapped(_: Path) -> str:
     return trained(run(nn.parallel.DistributedDataParallel(model())))
+
+
+def own_loop(_: Path, **more: Any) -> str:
+    """A loop of one's own over pieces of two examples, the last of them often of one."""
+    some_model, (inputs, targets) = model(), data()
+    settings: dict[str, Any] = {"data": TensorDataset(inputs, targets), **more}
+    gradients = PrivateGradients(
+        PLAN,
+        some_model,
+        lambda network, rows: nn.functional.cross_entropy(network(rows[0]), rows[1]),
+        settings.pop("data"),
+        clip=0.7,
+        key=KEY,
+        physical_batch_size=2,
+        **settings,
+    )
+    adam = torch.optim.Adam(some_model.parameters(), lr=0.1)
+    gradients.guard(adam)
+    while gradients.step < gradients.last:
+        for batch in gradients.loader():
+            gradients.backward(batch)
+            adam.step()
+    digest = fingerprint("", *some_model.state_dict().values())
+    return f"{digest} {gradients.epsilon(delta=1e-5).upper}"
+
+
+def own_order(_: Path) -> str:
+    """Rank 1 has the records in another order, so that a record may be in a batch twice."""
+    inputs, targets = data()
+    order = torch.arange(40).roll(distributed.get_rank())
+    try:
+        return own_loop(_, data=TensorDataset(inputs[order], targets[order]))
+    except dp.InvalidArgument as refusal:
+        return str(refusal).partition(";")[0]
+
+
+def random_rows(folder: Path) -> str:
+    """Examples that are drawn anew whenever they are read are not compared."""
+    inputs, targets = data()
+
+    class Noisy(TensorDataset):
+        def __getitem__(self, index: int) -> Any:
+            return inputs[index] + 0.1 * torch.randn(3), targets[index]
+
+    torch.manual_seed(distributed.get_rank())
+    return own_loop(folder, data=Noisy(inputs)).split()[1]
 
 
 def killed(folder: Path) -> str:

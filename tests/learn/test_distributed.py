@@ -68,6 +68,9 @@ def two_ranks(two_folder: Path) -> dict[str, list[str]]:
         "failing",
         "budget",
         "batches",
+        "own_loop",
+        "own_order",
+        "random_rows",
     )
     return on_ranks(2, two_folder, *tasks)
 
@@ -76,6 +79,19 @@ def test_two_ranks_train_what_one_process_does(two_ranks: dict[str, list[str]]) 
     """Bit for bit: batches of any size, empty parts included, in DistributedDataParallel or not."""
     alone = ranks_that_train.trained(ranks_that_train.run())
     assert two_ranks["plain"] == two_ranks["wrapped"] == [alone, alone]
+
+
+def test_a_loop_of_ones_own_on_two_ranks_is_that_of_one_process(
+    two_ranks: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """Bit for bit: ranks share out pieces, in which torch rounds as it does on one process."""
+    assert two_ranks["own_loop"] == [ranks_that_train.own_loop(tmp_path)] * 2
+
+
+def test_ranks_whose_data_differ_do_not_train_together(two_ranks: dict[str, list[str]]) -> None:
+    assert two_ranks["own_order"] == ["data must be the same on all 2 ranks"] * 2
+    claimed = {text.split()[1] for text in two_ranks["own_loop"]}
+    assert set(two_ranks["random_rows"]) == claimed
 
 
 def test_random_layers_draw_the_same_on_any_number_of_ranks(

@@ -96,6 +96,7 @@ CLIENTS = learn.CLDPSGD(randomizer=BALL, users=2, population=4, rounds=2)
 BLOCKS = learn.BlockSGD(records=4, blocks=2, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
 SMOOTH = dp.SmoothLoss(gradient_norm=1.0, smoothness=0.25, regularization=0.1)
 PAIR = dp.FinitePair(p=[0.25, 0.75], q=[0.75, 0.25])
+BANDED = dp.BandedStrategy(coefficients=(1.0, 0.5))
 MIXTURE = dp.Mixture(components=(PAIR, PAIR), weights=(0.5, 0.5))
 
 
@@ -277,6 +278,18 @@ GOOD: dict[str, Any] = {
     "pair": GaussianPair(1.0),
     "parameters": np.zeros(2),
     "participations": 1,
+    "BandedStrategy.correlated(memory)": (0.5,),
+    "BufferedLinearToeplitz.correlated(memory)": (0.5, 0.5),
+    "CorrelatedNoise(batches)": dp.BallsAndBins(dataset_size=20, batch_size=5, epochs=2),
+    "MatrixStrategy.correlated(memory)": (0.5,),
+    "MatrixStrategy(matrix)": [[1.0], [0.5, 1.0]],
+    "Strategy.correlated(memory)": (0.5,),
+    "coefficients": (1.0, 0.5),
+    "decays": (0.9, 0.5),
+    "fresh": 0.5,
+    "scales": (0.3, 0.1),
+    "separation": 1,
+    "strategy": BANDED,
     "path": None,
     "physical_batch_size": 10,
     "plan": CLIENTS,
@@ -457,6 +470,7 @@ GOOD: dict[str, Any] = {
 EXAMPLES: dict[str, Callable[[], Any]] = {
     "BatchScheme": lambda: PLAN,
     "Mechanism": lambda: PAIR,
+    "Strategy": lambda: BANDED,
     "Randomizer": lambda: BALL,
     "VectorRandomizer": lambda: BALL,
     "Guarantee": cache(lambda: dp.account(PAIR)),

@@ -17,6 +17,7 @@ from sharpdp.audit.score_results import ScoreAudit
 from sharpdp.audit.single_run import one_run
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import DPSGD
+from sharpdp.mechanisms.correlated_noise import CorrelatedNoise
 from sharpdp.numerics.special import Array
 from sharpdp.progress import progress as shown_progress
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
@@ -65,7 +66,7 @@ class CanaryAudit:
 
 
 def canaries(
-    mechanism: DPSGD,
+    mechanism: DPSGD | CorrelatedNoise,
     model: Any,
     loss: Any,
     inputs: Any,
@@ -97,6 +98,7 @@ def canaries(
 
     Args:
         mechanism: The plan; its scheme's dataset_size is the number of records plus that of canaries.
+            Correlated noise is for "sharpdp" only.
         model: A torch model; it is trained in place.
         loss: Function of outputs and targets.
         inputs: Records, one per row, as real numbers.
@@ -133,7 +135,7 @@ def canaries(
             "key must be given with a checkpoint, to toss the same coins; got None."
         )
     secret = secrets.token_bytes(KEY_BYTES) if key is None else key
-    places = _places(mechanism, len(inputs))
+    places = _places(mechanism, len(inputs), framework)
     run = _Run(secret, places, kind)
     wrapped, rows, labels = run.prepared(model, inputs, targets)
     before = run.losses(wrapped, loss)
@@ -151,6 +153,7 @@ def canaries(
             **settings,
         )
     else:
+        assert isinstance(mechanism, DPSGD)
         guarantee = _trained_by_opacus(
             mechanism, wrapped, loss, rows, labels, checkpoint, progress, **settings
         )
@@ -166,9 +169,13 @@ def canaries(
     return CanaryAudit(found, np.asarray(scores, dtype=np.float64), run.included, model)
 
 
-def _places(mechanism: object, records: int) -> int:
-    if not isinstance(mechanism, DPSGD):
-        raise WrongType(f"mechanism must be a DPSGD; got {short_repr(mechanism)}.")
+def _places(mechanism: object, records: int, framework: str) -> int:
+    own = (DPSGD, CorrelatedNoise) if framework == "sharpdp" else DPSGD
+    if not isinstance(mechanism, own):
+        raise WrongType(
+            f"mechanism must be a DPSGD{' or a CorrelatedNoise' * (framework == 'sharpdp')}; got "
+            f"{short_repr(mechanism)}."
+        )
     size = mechanism.batches.dataset_size
     if size is None or size < records + 2:
         raise InvalidArgument(
@@ -251,7 +258,7 @@ class _Run:
 
 
 def _trained(
-    mechanism: DPSGD,
+    mechanism: DPSGD | CorrelatedNoise,
     model: Any,
     loss: Any,
     rows: Any,

@@ -21,6 +21,10 @@ def training_step(
     The noise that the training draws is recorded where it is added. Published are the parameters and
     buffers after every step, the number of steps, and the constant that sums are divided by.
 
+    If noise is correlated by a strategy C, the independent noise behind it is what is recorded: C times
+    what was added in all steps so far. It has the planned law only if C is the strategy that is told, and
+    if nothing of earlier steps was forgotten.
+
     Args:
         make: A function of the data that returns a `Training` which has run no step; the key, the model's
             initial parameters and everything else must not depend on the data.
@@ -40,10 +44,20 @@ def training_step(
         training = make(data)
         noise = training._noise
         added = noise.added
+        strategy = getattr(training.mechanism, "strategy", None)
+        so_far: list[dict[str, Any]] = []
 
         def recorded(total: Any, number: int) -> Any:
-            noisy = release(total, float(noise.deviation), added(total, number))
-            return {name: _like(noisy[name], total[name]) for name in total}
+            noisy = added(total, number)
+            if strategy is None:
+                used = release(total, float(noise.deviation), noisy)
+                return {name: _like(used[name], total[name]) for name in total}
+            so_far.append({name: noisy[name] - total[name] for name in total})
+            fresh = _fresh(strategy, so_far, training.mechanism.batches.steps)
+            found = {name: total[name] + fresh[name] for name in total}
+            found |= {f"released {name}": noisy[name] for name in total}
+            used = release(total, float(noise.deviation), found)
+            return {name: _like(used[f"released {name}"], total[name]) for name in total}
 
         published: dict[str, Any] = {}
         with mock.patch.object(noise, "added", recorded):
@@ -121,6 +135,18 @@ def zeroed(data: tuple[Any, Any], index: int) -> tuple[Any, Any]:
     neighbor = inputs.clone()
     neighbor[place] = float("nan")
     return neighbor, targets
+
+
+def _fresh(strategy: Any, added: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """The last entry of C times what was added in all steps so far."""
+    last = len(added) - 1
+    total = {name: 0.0 * value for name, value in added[last].items()}
+    for step in range(max(0, len(added) - strategy.bands(steps)), len(added)):
+        column = strategy.column(step, steps)
+        if last - step < len(column):
+            for name in total:
+                total[name] = total[name] + float(column[last - step]) * added[step][name]
+    return total
 
 
 def _check_function(function: object) -> None:

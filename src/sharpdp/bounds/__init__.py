@@ -3,6 +3,7 @@
 # importing a module of theorems registers them
 import sharpdp.bounds.allocation.kept_bins
 import sharpdp.bounds.allocation.theorems
+import sharpdp.bounds.correlated_noise.theorems
 import sharpdp.bounds.cyclic_poisson
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement

@@ -10,10 +10,7 @@ import contextlib
 import json
 import select
 import socket
-import threading
 import webbrowser
-from collections import OrderedDict
-from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -21,6 +18,7 @@ from typing import Any
 
 from sharpdp._validate import invalid
 from sharpdp.errors import InvalidArgument
+from sharpdp.explore.answers import Answers
 from sharpdp.explore.questions import QUESTIONS
 from sharpdp.explore.workers import Gone, Pool
 
@@ -49,42 +47,6 @@ HEADERS = {
 LONGEST_QUESTION = 16_000_000
 """Bytes; an officer may hand in some reports at once."""
 
-LARGEST_CACHE = 32_000_000
-"""Characters of answers that are kept, so that going back needs no computation."""
-
-
-class Answers:
-    """Answers by their question, those used last kept longest, up to a total size."""
-
-    def __init__(self, most: int = LARGEST_CACHE) -> None:
-        """Keep at most so many characters."""
-        self._most, self._size = most, 0
-        self._kept: OrderedDict[str, list[str]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, question: str) -> list[str] | None:
-        """The lines of the answer, if it is kept."""
-        with self._lock:
-            lines = self._kept.get(question)
-            if lines is not None:
-                self._kept.move_to_end(question)
-            return lines
-
-    def put(self, question: str, lines: list[str]) -> None:
-        """Keep an answer, and forget the oldest ones if there are too many."""
-        size = _characters(question, lines)
-        with self._lock:
-            if size > self._most or question in self._kept:
-                return
-            self._kept[question] = lines
-            self._size += size
-            while self._size > self._most:
-                self._size -= _characters(*self._kept.popitem(last=False))
-
-
-def _characters(question: str, lines: list[str]) -> int:
-    return len(question) + sum(map(len, lines))
-
 
 class ExploreServer(ThreadingHTTPServer):
     """The page and its answers, on 127.0.0.1 only; `start` makes one.
@@ -99,7 +61,7 @@ class ExploreServer(ThreadingHTTPServer):
 
     def __init__(self, port: int, pool: Pool) -> None:
         """On this port; 0 for any that is free."""
-        self.pool, self.answers = pool, Answers()  # closed if the port is taken
+        self.pool, self.answers = pool, Answers(pool)  # closed if the port is taken
         super().__init__(("127.0.0.1", port), Handler)
         names = ("127.0.0.1", "localhost")
         self.hosts = {f"{name}:{self.server_port}" for name in names}
@@ -207,29 +169,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def _stream(self, question: dict[str, Any]) -> None:
         self._start(HTTPStatus.OK, "application/x-ndjson", None)
-        key = json.dumps(question, sort_keys=True)
         with contextlib.suppress(Gone, OSError):
-            for line in self.server.answers.get(key) or self._computed(question, key):
+            for line in self.server.answers.lines(question, self._is_waiting):
                 self.wfile.write(line.encode())
                 self.wfile.flush()
 
-    def _computed(self, question: dict[str, Any], key: str) -> Iterator[str]:
-        """The lines of an answer as they come; a whole one is kept."""
-        kept = []
-        for message in self.server.pool.answers(question, self._is_waiting):
-            line = json.dumps(message) + "\n"
-            yield line
-            if "progress" not in message:
-                kept.append(line)
-            if message.get("done"):
-                self.server.answers.put(key, kept)
-
     def _is_waiting(self) -> bool:
         """Whether the browser has not closed the connection."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
         try:
+            readable, _, _ = select.select([self.connection], [], [], 0)
             return not readable or bool(self.connection.recv(1, socket.MSG_PEEK))
-        except OSError:
+        except (OSError, ValueError):  # the second if it has been closed here
             return False
 
 

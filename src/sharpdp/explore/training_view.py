@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from sharpdp._validate import count, open_probability, positive_scale
@@ -18,12 +18,25 @@ from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.plans import Plan
 from sharpdp.sampler_comparison import SamplerRow, sampler_rows, schemes_for
 
-__all__ = ["loader", "noise", "schemes"]
+__all__ = ["loader", "noise", "schemes", "slow_schemes"]
 
 YOURS = "your loader"
 """The row of the loader that was pasted."""
 
 SIZES = ("dataset_size", "batch_size", "epochs")
+
+QUICK = (
+    "Poisson",
+    "deterministic",
+    "truncated Poisson",
+    "balls-and-bins",
+    "random allocation",
+    "fixed size",
+)
+"""Batch schemes whose rows take half a second together."""
+
+SLOW = ("kept bins", "with replacement", "shuffled", "shuffled, one left out")
+"""The others, which take seconds."""
 
 
 def loader(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -45,15 +58,36 @@ def loader(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def schemes(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of all batch schemes as they are computed.
+    """Rows of the batch schemes that are accounted quickly, as they are computed.
 
     Args:
         fields: noise_multiplier, dataset_size, batch_size, epochs, delta; loader, whose batch size
             counts if it has one (may be empty).
     """
     sizes = _sizes(fields, _read(fields))
-    noise_multiplier, delta = _noise_multiplier(fields), _delta(fields)
-    for row in sampler_rows(noise_multiplier=noise_multiplier, delta=delta, **sizes):
+    yield from _rows(_noise_multiplier(fields), _delta(fields), sizes, QUICK)
+
+
+def slow_schemes(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of the other batch schemes; one that the pasted loader follows is named, not computed again.
+
+    Args:
+        fields: As of `schemes`.
+    """
+    read = _read(fields)
+    sizes, noise_multiplier, delta = _sizes(fields, read), _noise_multiplier(fields), _delta(fields)
+    own = scheme_of(_words(read.words, sizes)) if read.words else None
+    known = schemes_for(delta=delta, **sizes)
+    same = [name for name in SLOW if own is not None and known.get(name) == own]
+    yield from ({"same": name} for name in same)
+    others = [name for name in SLOW if name not in same]
+    yield from _rows(noise_multiplier, delta, sizes, others)
+
+
+def _rows(
+    noise_multiplier: float, delta: float, sizes: dict[str, Any], names: Container[str]
+) -> Iterator[dict[str, Any]]:
+    for row in sampler_rows(noise_multiplier=noise_multiplier, delta=delta, **sizes, names=names):
         yield {"row": _row(row, noise_multiplier, delta)}
 
 

@@ -10,6 +10,7 @@ import json
 import queue
 import sys
 import threading
+import time
 import traceback
 from typing import Any, TextIO
 
@@ -56,13 +57,15 @@ class Answering:
 
 def answer(question: dict[str, Any], out: Answering) -> None:
     """Answer one question: its parts, then that it is done, or a sentence about what is wrong."""
+    begun = time.process_time()
     try:
         with out:
             for part in answering(question["name"])(question["fields"]):
                 if out.canceled.is_set():
                     break
                 out.say(part=part)
-        out.say(done=not out.canceled.is_set(), megabytes=_megabytes())
+        seconds = time.process_time() - begun
+        out.say(done=not out.canceled.is_set(), seconds=round(seconds, 4), megabytes=_megabytes())
     except SharpDPError as fault:
         out.say(error=str(fault))
     except Exception:

@@ -18,7 +18,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+from sharpdp.explore.questions import USUAL_SECONDS
 
 __all__ = ["Gone", "Pool"]
 
@@ -27,11 +29,14 @@ Message = dict[str, Any]
 PATIENCE = 0.1
 """Seconds between two looks at whether somebody still waits for the answer."""
 
-GRACE = 1.0
+GRACE = 2.0
 """Seconds in which a process may stop by itself."""
 
-PASSING = 5.0
+PASSING = 20.0
 """How much later a question may come and be answered first, for each second that it is shorter."""
+
+SHORT = 0.7
+"""Seconds of computing up to which a question is short: one process is kept free for those."""
 
 MOST_MEGABYTES = 700
 """A process that has become larger than this is replaced before it takes another question."""
@@ -94,6 +99,14 @@ class Worker:
                     stream.close()
 
 
+class Place(NamedTuple):
+    """A place in the line: when it is due, and whether the question is a long one."""
+
+    due: float
+    is_long: bool
+    mark: object
+
+
 class Pool:
     """Some processes, each of which answers one question at a time; further questions wait in line."""
 
@@ -101,9 +114,10 @@ class Pool:
         """Start so many processes; None for one more than there are processors."""
         self._idle: list[Worker] = []  # the one used last is taken first: it has most at hand
         self._all: set[Worker] = set()
-        self._line: list[tuple[float, object]] = []
-        # by name of a question, about as long as the last ones took
-        self._seconds: dict[str, float] = {}
+        self._line: list[Place] = []
+        self._long: set[Worker] = set()  # at work on long questions
+        # by name of a question, about as many seconds of computing as the last ones took
+        self._seconds: dict[str, float] = dict(USUAL_SECONDS)
         self._changed = threading.Condition()
         self._closed = False
         for _ in range((os.cpu_count() or 1) + 1 if size is None else size):
@@ -121,10 +135,12 @@ class Pool:
         worker.stop()
         with self._changed:
             self._all.discard(worker)
+            self._long.discard(worker)
         self._start()
 
     def _release(self, worker: Worker) -> None:
         with self._changed:
+            self._long.discard(worker)
             self._idle.append(worker)
             self._changed.notify_all()
 
@@ -138,17 +154,20 @@ class Pool:
         """A process that is free; what is said while one waits.
 
         First come, first served, but a question that takes a second longer lets others pass who come up
-        to PASSING seconds later.
+        to PASSING seconds later, and long questions leave one process to the short ones.
         """
         with self._changed:
-            due = time.monotonic() + PASSING * self._seconds.get(name, 0.0)
-            place = (due, object())
-            bisect.insort(self._line, place, key=lambda one: one[0])
+            seconds = self._seconds.get(name, 0.0)
+            place = Place(time.monotonic() + PASSING * seconds, seconds > SHORT, object())
+            bisect.insort(self._line, place, key=lambda one: one.due)
         try:
             while True:
                 with self._changed:
-                    if self._idle and self._line[0] is place:
-                        return self._idle.pop()
+                    if self._idle and self._next_place() is place:
+                        worker = self._idle.pop()
+                        if place.is_long:
+                            self._long.add(worker)
+                        return worker
                     self._changed.wait(PATIENCE)
                     ahead = self._line.index(place)
                 if not is_waiting():
@@ -158,6 +177,11 @@ class Pool:
             with self._changed:
                 self._line.remove(place)
                 self._changed.notify_all()
+
+    def _next_place(self) -> Place | None:
+        """Who is to be served next; None if only long questions wait and enough of them are at work."""
+        is_full = len(self._long) >= max(1, len(self._all) - 1)
+        return next((place for place in self._line if not (place.is_long and is_full)), None)
 
     def answers(self, question: Message, is_waiting: Callable[[], bool]) -> Iterator[Message]:
         """The messages of an answer, as they come.
@@ -174,7 +198,6 @@ class Pool:
         """
         name = str(question.get("name", ""))
         worker = yield from self._taken(name, is_waiting)
-        begun = time.monotonic()
         try:
             worker.send(question)
             message: Message | None = None
@@ -193,7 +216,7 @@ class Pool:
         else:
             with self._changed:
                 known = self._seconds.get(name, 0.0)
-                self._seconds[name] = known + 0.3 * (time.monotonic() - begun - known)
+                self._seconds[name] = known + 0.3 * (message.get("seconds", known) - known)
             self._checked(worker, message)
 
     def _checked(self, worker: Worker, message: Message) -> None:

@@ -21,7 +21,7 @@ from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.integrations.torch import BatchSampler
 
-__all__ = ["SchemeDataset"]
+__all__ = ["SchemeDataset", "check_forward"]
 
 
 class SchemeDataset(grain.IterDataset):  # type: ignore[misc]  # Grain's types are not followed
@@ -86,14 +86,33 @@ class SchemeIterator(grain.DatasetIterator):  # type: ignore[misc]
         return self._sampler.state_dict()
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state of the same run.
+        """Go on from a state of the same run, made by a process before this one.
 
         Args:
             state: What `get_state` gave.
 
         Raises:
-            InvalidArgument: The state is that of another key or kind of scheme.
+            InvalidArgument: The state is that of another key or kind of scheme, or batches after it were
+                handed out here, as for Grain's `repeat`.
             WrongType: It is no such state.
         """
+        before = self._sampler.step
         self._sampler.load_state_dict(state)
+        after, self._sampler.step = self._sampler.step, max(before, self._sampler.step)
+        check_forward(after, before)
         self._batches = None
+
+
+def check_forward(step: int, handed_out: int) -> None:
+    """An error if a state would have batches handed out a second time.
+
+    Args:
+        step: The step of the state.
+        handed_out: Number of steps whose batches were handed out.
+    """
+    if step < handed_out:
+        raise InvalidArgument(
+            f"state must be at step {handed_out} or later; got one at step {step}. To go through the "
+            "same batches again is more than was accounted for. To resume, make a new data set with a "
+            "new sampler or reader."
+        )

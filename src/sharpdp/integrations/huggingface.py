@@ -225,6 +225,20 @@ class PlannedSteps(TrainerCallback, ExportableState):  # type: ignore[misc]
         """Nothing was run yet."""
         self.run = run
 
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any
+    ) -> None:
+        """Refuse steps of the optimizer along other gradients than those released.
+
+        The Trainer clips each of them once more, also if it does so to find out their norm.
+        """
+        plain = getattr(optimizer, "optimizer", optimizer)  # which Accelerate has wrapped
+        self._guard = self.run.guard(plain, changes=1)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Leave the optimizer as it was."""
+        self._guard.remove()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Refuse a step of the optimizer that was not released, and stop after the last one."""
         if state.global_step != self.run.step:

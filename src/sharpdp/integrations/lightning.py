@@ -112,10 +112,7 @@ class PlannedSteps(Callback):  # type: ignore[misc]  # its types are not followe
             trainer: The Trainer.
             pl_module: The module.
         """
-        self._hooks = [
-            optimizer.register_step_pre_hook(lambda *_: self.run.check_gradients())
-            for optimizer in trainer.optimizers
-        ]
+        self._hooks = [self.run.guard(optimizer) for optimizer in trainer.optimizers]
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int

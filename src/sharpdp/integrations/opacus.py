@@ -502,7 +502,7 @@ def make_private(
 
     With ``grad_sample_mode="ghost"`` the fourth part of what is returned is the loss, which takes the
     place of ``criterion``: it must return one number for each example, and its ``backward`` alone clips.
-    A step along other gradients is refused.
+    A step along other gradients is refused, in every mode also one of the optimizer that was passed.
 
     On several processes the module must be Opacus' `DifferentiallyPrivateDistributedDataParallel`, and
     every rank must make the same call with the whole data set. Each of them loads its part of every
@@ -584,7 +584,30 @@ def make_private(
     if budget is not None:
         accountant.count_in(budget, key=budget_key, group_size=group_size)
     checked = [_CheckedLoss(loss, stepper) for loss in criterion]
+    _move_by(stepper)
     return private, stepper, *checked, batches, engine
+
+
+def _move_by(stepper: Any) -> None:
+    """Refuse steps of the optimizer inside of Opacus' that do not follow a noisy sum, each by one."""
+    noisy_sum, is_noisy = stepper.pre_step, False
+
+    def pre_step(*arguments: Any) -> Any:
+        nonlocal is_noisy
+        is_noisy = bool(noisy_sum(*arguments))
+        return is_noisy
+
+    def before(*_: Any) -> None:
+        nonlocal is_noisy
+        if not is_noisy:
+            raise InvalidArgument(
+                "optimizer must be the one that make_private returned; got a step of the one inside of "
+                "it, along gradients that are not clipped and have no noise."
+            )
+        is_noisy = False
+
+    stepper.pre_step = pre_step
+    stepper.original_optimizer.register_step_pre_hook(before)
 
 
 class _CheckedLoss:

@@ -23,7 +23,7 @@ import hashlib
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,17 +35,17 @@ with optional_packages("learn", "torch"):
     from torch.func import functional_call
     from torch.utils import _pytree as pytree
 
-from sharpdp._validate import HintedKeywords, count, kind_of, open_probability, short_repr
+from sharpdp._validate import HintedKeywords, count, invalid, kind_of, open_probability, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
-from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.integrations.torch import BatchSampler, batches_per_pass, loader
+from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.integrations.torch import BatchSampler, batches_per_pass, check_records, loader
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.randomness.keyed_stream import KEY_BYTES
+from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
 
@@ -55,6 +55,9 @@ Loss = Callable[[Any, Any], Tensor]
 ALIGNED = 16
 """Bytes to whose multiples packed tensors are filled up, so that every type of torch can start there."""
 
+
+COMPARED = 8
+"""Examples that ranks compare before they train together."""
 
 PREFIX = "model."
 """What `_Packed` puts before the names of the model's parameters, from which noise is drawn."""
@@ -76,12 +79,17 @@ class PrivateGradients(HintedKeywords):
     parameters to the sum of clipped per-example gradients plus noise, over the batch size that the plan
     expects. Each call is one step, and is counted.
 
-    The loss is computed for one example at a time, as a batch of one. So a loss that is averaged over the
-    tokens of a batch, or divided by their number, cannot make one example depend on another. Where torch
-    can, many examples are computed at once (``vmap``); otherwise one after the other.
+    Examples are collated and the loss is computed for one of them at a time, as a batch of one. So a loss
+    that is averaged over the tokens of a batch, or a collate function that fills examples up to the
+    longest or mixes them, cannot make one example depend on another. Where torch can, many examples are
+    computed at once (``vmap``), and must have one shape; otherwise one after the other, in any shapes.
+    Buffers of the model that change with the examples are left as they were.
 
     The neighbors are those of zero-out: gradients are divided by a number that follows from the size of
     the data set.
+
+    Ranks share out pieces of ``physical_batch_size`` examples, or single ones where they are computed one
+    after the other, so that sums are the same, bit for bit, for any number of ranks.
 
     Steps that are taken again after a crash use the same batches, and the same noise if the sum is the
     same, bit for bit. If both outcomes of a step were seen, account for noise_multiplier / sqrt(2).
@@ -95,8 +103,8 @@ class PrivateGradients(HintedKeywords):
         clip: Largest l2 norm of an example's gradient, from 1e-30 to 1e30.
         key: Secret of at least 16 bytes from which batches and noise are drawn; None for a fresh one.
             Keep it to resume a run, apart from checkpoints: whoever has it can take the noise off.
-        collate: Function from a list of examples to tensors, or mappings, lists and tuples of them, with
-            a row for each example; None for torch's default.
+        collate: Function from a list of one example to tensors, or mappings, lists and tuples of them,
+            with a row for it; None for torch's default.
         physical_batch_size: Examples whose gradients are computed at once, at least 1.
         budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
             it now, and loaders end after them; None for none.
@@ -105,13 +113,14 @@ class PrivateGradients(HintedKeywords):
             the budget.
 
     Attributes:
-        step: Number of steps that were released.
+        step: Number of steps that were released here.
 
     Raises:
         BudgetExceeded: The budget does not allow a single step.
-        InvalidArgument: An argument is out of range, the data are not of the plan's size, or ranks were
-            given different things.
+        InvalidArgument: An argument is out of range, the data are not of the plan's size, the model keeps
+            a state from one example to the next, or ranks were given different things.
         WrongType: An argument has the wrong type.
+        Unsupported: A record of the data set is at two indices.
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = DPSGD(PoissonBatches(dataset_size=40, batch_size=10, epochs=1), noise_multiplier=2.0)
@@ -165,18 +174,21 @@ class PrivateGradients(HintedKeywords):
         self.plan, self.model, self.step = plan, unwrapped(model), 0
         fresh = partial(secrets.token_bytes, KEY_BYTES)
         self.key = self.ranks.from_first(fresh) if key is None else secret(key)
+        check_records(dataset)
         self.sampler = _Sampler(self)
         self._loader = partial(
             loader, _Numbered(dataset), self.sampler, collate=_NumberedCollate(collate)
         )
-        example = self._loader().collate_fn([(0, dataset[0])]).examples  # checks the data as well
+        self._collate = self._loader().collate_fn  # checks the data as well
         self._packed = _Packed(self.model, loss)
-        self.gradients = self._gradients(self._packed.rows(example, 1), clip, physical_batch_size)
+        example = self._packed.rows(self._collate([(0, dataset[0])]).examples, 1)
+        self.gradients = self._gradients(example, clip, physical_batch_size)
         if self.ranks.size > 1:
             self.ranks.check_same(
                 key=hashlib.blake2b(self.key).hexdigest(),
-                plan=repr((plan, clip)),
+                plan=repr((plan, clip, self.piece)),
                 parameters=self._seen,
+                data=self._some_of(dataset),
             )
         size = plan.batches.expected_batch_size
         assert size is not None  # every scheme that can be drawn has one
@@ -192,6 +204,20 @@ class PrivateGradients(HintedKeywords):
         return f"<{type(self).__name__}: {of}>"
 
     _counted: int | None = None
+    _begun = 0
+
+    @property
+    def begun(self) -> int:
+        """Number of steps that may have been released, which is what is accounted.
+
+        It is more than `step` only if a step failed here after other ranks may have finished it.
+        """
+        return max(self.step, self._begun)
+
+    @property
+    def piece(self) -> int:
+        """How many examples are computed at once, and shared out among ranks together."""
+        return 1 if isinstance(self.gradients, _OneByOne) else self.gradients.physical_batch_size
 
     @property
     def last(self) -> int:
@@ -274,12 +300,19 @@ class PrivateGradients(HintedKeywords):
                 f"steps must be at most the {steps} of the plan, all of which were run; got one more. "
                 "Plan a longer run: its privacy is that of the whole."
             )
+        self.ranks.check_unchanged(type(self).__name__)
         if self.step == self._first:
             self.ranks.check_same(parameters=self._seen)
         rows = len(getattr(batch, "numbers", ()))
-        total = self.ranks.summed(rows, partial(self._part, batch), self.gradients.parameters)
-        named = {name.removeprefix(PREFIX): value for name, value in total.items()}
-        released = self._noise.added(named, self.step)
+        try:
+            total = self.ranks.summed(rows, partial(self._part, batch), self.gradients.parameters)
+            named = {name.removeprefix(PREFIX): value for name, value in total.items()}
+            released = self._noise.added(named, self.step)
+        except BaseException as fault:
+            if self.ranks.size > 1 and not isinstance(fault, SharpDPError):
+                # another rank may have the sum already, and go on: the step counts
+                self._begun = self.step + 1
+            raise
         self.step += 1
         self.sampler.drawn.popleft()
         self._released = []
@@ -289,33 +322,91 @@ class PrivateGradients(HintedKeywords):
                 parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
                 self._released.append((parameter, parameter.grad, parameter.grad._version))
 
-    def check_gradients(self) -> None:
-        """An error unless the model's gradients are those that `backward` set last, unchanged.
+    def check_gradients(self, parameters: Iterable[Tensor] = (), *, changes: int = 0) -> None:
+        """An error unless gradients are those that `backward` set last, unchanged.
 
         For frameworks that call the optimizer themselves: gradients of a loss that was not clipped may
         not reach it.
 
+        Args:
+            parameters: Further parameters to look at, such as all of an optimizer; those of the model are
+                looked at in any case.
+            changes: How often a gradient may have been changed in place, say by clipping it again.
+
         Raises:
-            InvalidArgument: Something else set or changed the gradients of a trainable parameter.
+            InvalidArgument: Something else set or changed the gradient of a trainable parameter.
         """
         ours = {
             id(parameter)
             for parameter, gradient, version in self._released
-            if parameter.grad is gradient and gradient._version == version
+            if parameter.grad is gradient and gradient._version - version <= changes
         }
-        for name, parameter in self.model.named_parameters():
+        named = {id(parameter): repr(name) for name, parameter in self.model.named_parameters()}
+        for parameter in (*self.model.parameters(), *parameters):
             if parameter.requires_grad and parameter.grad is not None and id(parameter) not in ours:
+                name = named.get(id(parameter), "a parameter outside of the model of this run")
                 raise InvalidArgument(
-                    f"gradients must be those that backward released; got others for {name!r}. Call "
+                    f"gradients must be those that backward released; got others for {name}. Call "
                     "run.backward(batch) once a step, and no loss.backward()."
                 )
+
+    def guard(self, optimizer: torch.optim.Optimizer, *, changes: int = 0) -> Any:
+        """Have an optimizer refuse steps along other gradients than those released, from now on.
+
+        Also those that a closure sets while the optimizer steps.
+
+        Args:
+            optimizer: A torch optimizer. All of its parameters are looked at.
+            changes: How often a gradient may have been changed in place, say by clipping it again.
+
+        Returns:
+            A handle; its ``remove()`` ends it.
+
+        Raises:
+            WrongType: optimizer is none of torch.
+
+        >>> from sharpdp.batches import PoissonBatches
+        >>> plan = DPSGD(
+        ...     PoissonBatches(dataset_size=9, batch_size=3, epochs=1), noise_multiplier=1.0
+        ... )
+        >>> model = nn.Linear(1, 1)
+        >>> run = PrivateGradients(plan, model, lambda m, x: m(x).sum(), torch.ones(9, 1), clip=1.0)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> handle = run.guard(optimizer)
+        >>> model(torch.ones(9, 1)).sum().backward()
+        >>> optimizer.step()
+        Traceback (most recent call last):
+        sharpdp.errors.InvalidArgument: gradients must be those that backward released; got others for
+        'weight'. Call run.backward(batch) once a step, and no loss.backward().
+        """
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise WrongType(f"optimizer must be one of torch.optim; got {short_repr(optimizer)}.")
+
+        def check(stepping: Any) -> None:
+            moved = [one for group in stepping.param_groups for one in group["params"]]
+            self.check_gradients(moved, changes=changes)
+
+        def before(stepping: Any, arguments: Any, options: Any) -> Any:
+            check(stepping)
+            closure = options.get("closure", arguments[1] if len(arguments) > 1 else None)
+            if closure is None:
+                return None
+
+            def checked() -> Any:
+                value = closure()
+                check(stepping)
+                return value
+
+            return arguments[:1], {**options, "closure": checked}
+
+        return optimizer.register_step_pre_hook(before)
 
     @property
     def guarantee(self) -> Guarantee:
         """The privacy of the steps that were released, at least one, under zero-out."""
-        if self.step == 0:
+        if self.begun == 0:
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
-        return account(self.plan.stopped_after(self.step), adjacency=Adjacency.ZERO_OUT)
+        return account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were released.
@@ -336,9 +427,9 @@ class PrivateGradients(HintedKeywords):
         """Where the run stands: to be saved with the model, without the key.
 
         Returns:
-            Plain data: the step, the plan, and a fingerprint of the key.
+            Plain data: the step, how many may have been released, the plan, and a fingerprint of the key.
         """
-        told = {"plan": repr(self.plan), "clip": self.gradients.clip}
+        told = {"begun": self.begun, "plan": repr(self.plan), "clip": self.gradients.clip}
         return {**self.sampler.state_dict(step=self.step), **told}
 
     def load_state_dict(self, state: Any) -> None:
@@ -359,6 +450,9 @@ class PrivateGradients(HintedKeywords):
                     f"state must be that of a run with {name} {ours}; got {short_repr(state[name])}."
                 )
         step = count(least=0, step=state["step"])
+        begun = count(least=step, begun=state.get("begun", step))
+        if begun > self.plan.batches.steps:
+            raise invalid("begun", f"at most steps = {self.plan.batches.steps}", begun)
         if step < self.step:
             raise InvalidArgument(
                 f"state must be at step {self.step} or later; got one at step {step}. The steps after it "
@@ -366,6 +460,7 @@ class PrivateGradients(HintedKeywords):
                 "process to resume from a checkpoint, or account for noise_multiplier / sqrt(2)."
             )
         self.sampler.load_state_dict(state)
+        self._begun = max(self._begun, begun)
         self._begin(step)
 
     def _begin(self, step: int) -> None:
@@ -385,20 +480,38 @@ class PrivateGradients(HintedKeywords):
                 f"{len(batch.numbers)} examples. Batches that a loader of this run hands out must reach "
                 "backward once each and in order: nothing may skip, repeat, mix or share them out again."
             )
+        if isinstance(batch.examples, _Singles):
+            return self._sum_of_singles(batch.examples.examples)
         rows = self._packed.rows(batch.examples, len(drawn))
         return self.gradients.sum(rows, rows.new_zeros(len(rows), 0))
+
+    def _sum_of_singles(self, examples: tuple[Any, ...]) -> dict[str, Tensor]:
+        """The sum over examples of several shapes."""
+        if self.piece > 1:
+            raise InvalidArgument(
+                "examples must all have one shape to be computed at once; got several. Fill them up to a "
+                "length that does not depend on the batch (padding='max_length'), or give "
+                "physical_batch_size=1. Nothing was released."
+            )
+        parameters = self.gradients.parameters
+        total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
+        for example in examples:
+            row = self._packed.rows(example, 1)
+            for name, value in self.gradients.sum(row, row.new_zeros(1, 0)).items():
+                total[name] += value  # exactly: both are multiples of the grid
+        return total
 
     def _gradients(self, example: Tensor, clip: float, pieces: int) -> ClippedGradients:
         """Gradients of many examples at once if torch can, and of one after the other if not."""
         targets = example.new_zeros(1, 0)
-        at_once = ClippedGradients(self._packed, _given, clip, pieces)
+        gradients = ClippedGradients(self._packed, _given, clip, pieces)
         try:
-            at_once.check(example, targets)
+            gradients.check(example, targets)
         except InvalidArgument:
-            one_by_one = _OneByOne(self._packed, _given, clip, pieces)
-            one_by_one.check(example, targets)
-            return one_by_one
-        return at_once
+            gradients = _OneByOne(self._packed, _given, clip, pieces)
+            gradients.check(example, targets)
+        gradients.check_stateless(example, targets)
+        return gradients
 
     @property
     def _seen(self) -> str:
@@ -410,6 +523,23 @@ class PrivateGradients(HintedKeywords):
                 digest.update(name.encode() + numbers)
         return digest.hexdigest()
 
+    def _some_of(self, dataset: Any) -> str:
+        """A hash of some examples that the key picks, to compare data with those of other ranks.
+
+        Examples that are not the same when they are read twice, as random crops are, are left out.
+        """
+        digest, source = hashlib.blake2b(), KeyedStream(self.key).derive("compared")
+        for number in range(COMPARED):
+            index = source.derive(number).integer(63) % len(dataset)
+            once, again = (
+                self._packed.rows(self._collate([(index, dataset[index])]).examples, 1)
+                for _ in range(2)
+            )
+            if torch.equal(once, again):
+                digest.update(repr((index, tuple(once.shape))).encode())
+                digest.update(once.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
 
 class _Sampler(BatchSampler):
     """The batches of a run, drawn from where the run stands and remembered until it takes them."""
@@ -417,12 +547,7 @@ class _Sampler(BatchSampler):
     def __init__(self, run: PrivateGradients) -> None:
         scheme: Any = run.plan.batches
         per_pass = batches_per_pass(scheme)[-1] if scheme.dataset_size else 1
-        super().__init__(
-            scheme,
-            run.key,
-            shard=run.ranks.shard,
-            steps_per_pass=min(per_pass, scheme.steps),
-        )
+        super().__init__(scheme, run.key, steps_per_pass=min(per_pass, scheme.steps))
         self._run = run
         self.drawn: deque[list[int]] = deque()
 
@@ -433,9 +558,11 @@ class _Sampler(BatchSampler):
         return super().__iter__()
 
     def _pass(self, length: int) -> Iterator[list[int]]:
+        ranks, size = self._run.ranks, self._run.piece
         for batch in super()._pass(length):
-            self.drawn.append(batch)
-            yield batch
+            mine = [one for _, piece in ranks.pieces(len(batch), size) for one in batch[piece]]
+            self.drawn.append(mine)
+            yield mine
 
 
 class _Passes:
@@ -468,16 +595,45 @@ class _Numbered:
         return number, self.dataset[number]
 
 
+class _Singles(NamedTuple):
+    """Examples that do not have one shape, each collated by itself."""
+
+    examples: tuple[Any, ...]
+
+
 class _NumberedCollate:
-    """A collate function that keeps the numbers of the examples beside them."""
+    """A collate function that sees one example at a time, and keeps their numbers beside them."""
 
     def __init__(self, collate: Callable[[list[Any]], Any] | None) -> None:
-        self.collate = torch.utils.data.default_collate if collate is None else collate
+        self.collate = collate
 
     def __call__(self, numbered: list[tuple[int, Any]]) -> PlannedBatch:
         index = torch.tensor([number for number, _ in numbered], dtype=torch.long)
-        examples = self.collate([example for _, example in numbered])
-        return PlannedBatch(index, dict(examples) if isinstance(examples, Mapping) else examples)
+        examples = [example for _, example in numbered]
+        if self.collate is None:  # puts each of them into a row of its own
+            return PlannedBatch(index, torch.utils.data.default_collate(examples))
+        return PlannedBatch(index, _joined([self._one(example) for example in examples]))
+
+    def _one(self, example: Any) -> Any:
+        collated = self.collate([example])  # type: ignore[misc]  # there is one
+        return dict(collated) if isinstance(collated, Mapping) else collated
+
+
+def _joined(singles: list[Any]) -> Any:
+    """The rows of examples together if they have one form; each by itself if not."""
+    leaves, trees = zip(*map(pytree.tree_flatten, singles), strict=True)
+    forms = [[_form(leaf) for leaf in some] for some in leaves]
+    if any(tree != trees[0] for tree in trees) or any(form != forms[0] for form in forms):
+        return _Singles(tuple(singles))
+    rows = [
+        torch.cat(column) if _form(column[0]) else column[0] for column in zip(*leaves, strict=True)
+    ]
+    return pytree.tree_unflatten(rows, trees[0])
+
+
+def _form(leaf: Any) -> Any:
+    """Shape and type of a tensor that has rows; None for anything else, which `_Packed` refuses."""
+    return (leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) and leaf.dim() else None
 
 
 class _Packed(nn.Module):
@@ -532,10 +688,13 @@ class _OneByOne(ClippedGradients):
 
     def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         some = {name: value.requires_grad_() for name, value in self.parameters.items()}
+        kept = dict(self.model.named_buffers())
         each: list[dict[str, Tensor]] = []
         for row in inputs.detach():
+            # what the model writes to its buffers is of this example, and is dropped
+            buffers = {name: value.clone() for name, value in kept.items()}
             with torch.enable_grad():
-                value = functional_call(self.model, some, (row[None],)).sum()
+                value = functional_call(self.model, {**some, **buffers}, (row[None],)).sum()
             found = torch.autograd.grad(value, list(some.values()), materialize_grads=True)
             each.append(dict(zip(some, found, strict=True)))
         return {name: torch.stack([gradients[name] for gradients in each]) for name in some}

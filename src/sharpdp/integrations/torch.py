@@ -371,6 +371,7 @@ def loader(
         InvalidArgument: An option would draw other batches, the data set is of another size, or torch's
             DataLoader refuses an argument.
         WrongType: sampler is no `BatchSampler`, or collate is no function.
+        Unsupported: A record of the data set is at two indices.
         MissingExtra: torch is not installed.
     """
     data = _torch("utils.data")
@@ -389,6 +390,7 @@ def loader(
         got = short_repr(dataset) if length is None else length
         hint = "The scheme and the data set must be about the same examples."
         raise invalid("dataset", f"of dataset_size = {size} examples", got, hint)
+    check_records(dataset)
     try:
         together = Collate(dataset[0], collate)
         return data.DataLoader(dataset, batch_sampler=sampler, collate_fn=together, **options)
@@ -483,7 +485,7 @@ def scheme_of(
     if sampler is None:
         raise _unknown(loader.dataset, "makes its batches itself (batch_size=None)", DRAW_OURS)
     _check_collate(loader.collate_fn, collate)
-    _check_records(loader.dataset)
+    check_records(loader.dataset)
     if type(sampler) is _opacus("utils.batch_memory_manager", "BatchSplittingSampler"):
         sampler = sampler.sampler
     if isinstance(sampler, CountedBatches):
@@ -617,7 +619,7 @@ def _check_collate(used: Any, vouched: Any) -> None:
     )
 
 
-def _check_records(dataset: Any) -> None:
+def check_records(dataset: Any) -> None:
     """Refuse the ways of torch to have one record at two indices."""
     data = _torch("utils.data")
     hint = "A record at two indices is in twice as many batches. Keep one."
@@ -625,12 +627,12 @@ def _check_records(dataset: Any) -> None:
         size = len(dataset.dataset)
         if len({int(index) % size for index in dataset.indices}) < len(dataset.indices):
             raise _unknown(dataset, "has an index more than once", hint)
-        _check_records(dataset.dataset)
+        check_records(dataset.dataset)
     elif isinstance(dataset, data.ConcatDataset):
         if len(set(map(id, dataset.datasets))) < len(dataset.datasets):
             raise _unknown(dataset, "has a data set more than once", hint)
         for part in dataset.datasets:
-            _check_records(part)
+            check_records(part)
 
 
 def _epochs(epochs: int | None) -> int:

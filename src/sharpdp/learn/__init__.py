@@ -17,6 +17,7 @@ from sharpdp.learn.randomizers import (
     clipped,
     vector_randomizer,
 )
+from sharpdp.learn.strategy_design import banded_strategy, buffered_strategy, prefix_error
 
 if TYPE_CHECKING:
     from sharpdp.learn.dpsgd import Training as Training
@@ -35,7 +36,10 @@ __all__ = [
     "RandomizedAnswers",
     "Randomizer",
     "VectorRandomizer",
+    "banded_strategy",
+    "buffered_strategy",
     "clipped",
+    "prefix_error",
     "vector_randomizer",
 ]
 

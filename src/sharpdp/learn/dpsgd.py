@@ -1,7 +1,8 @@
-"""DP-SGD whose accounting reads the object that drew the batches and set the noise.
+"""DP-SGD and DP-FTRL whose accounting reads the object that drew the batches and set the noise.
 
-`Training` runs one `DPSGD` mechanism on a model: its batches come from the mechanism's scheme, its noise
-from the mechanism's noise multiplier, and `epsilon` accounts that mechanism as far as it was run.
+`Training` runs one `DPSGD` or `CorrelatedNoise` mechanism on a model: its batches come from the
+mechanism's scheme, its noise from the mechanism's noise multiplier and strategy, and `epsilon` accounts
+that mechanism as far as it was run.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
+from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import (
     LARGEST_BATCH,
@@ -54,6 +56,7 @@ from sharpdp.learn.sharded import sharded
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
+from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import free_path_of, path_of
 from sharpdp.storage.state_file import StateFile
@@ -73,7 +76,11 @@ Schedule = Callable[[int], float]
 
 
 def affordable_steps(
-    mechanism: DPSGD, *, epsilon: float, delta: float, adjacency: Adjacency | str | None = None
+    mechanism: BatchQueries,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str | None = None,
 ) -> int:
     """The most steps after which the mechanism is certainly (epsilon, delta)-DP, at most all of them.
 
@@ -129,8 +136,14 @@ class Training(HintedKeywords):
     sqrt(k), not with two runs.
     With the key, or a checkpoint, the noise can be removed: keep both as secret as the data.
 
+    With a `CorrelatedNoise` mechanism this is DP-FTRL: the noise of a step cancels some of that of
+    earlier steps, as the strategy says. What is released is a function of what the matrix mechanism of
+    the accounting releases, see `sharpdp.learn.correlated_step_noise`. Such a run keeps two vectors of
+    the size of the model, in double precision, for every band of the strategy but the first; its
+    checkpoints hold them.
+
     Args:
-        mechanism: Batch scheme and noise multiplier.
+        mechanism: Batch scheme and noise multiplier, and for `CorrelatedNoise` the strategy.
         model: The model, whose trainable parameters are moved.
         loss: Function of outputs and targets.
         inputs: Examples, one per row; as many as the scheme's dataset_size, if it has one.
@@ -175,11 +188,11 @@ class Training(HintedKeywords):
     """
 
     _batches: Iterator[Indices]
-    _noise: StepNoise
+    _noise: StepNoise | CorrelatedStepNoise
 
     def __init__(
         self,
-        mechanism: DPSGD,
+        mechanism: DPSGD | CorrelatedNoise,
         model: nn.Module,
         loss: Loss,
         inputs: Tensor,
@@ -207,6 +220,7 @@ class Training(HintedKeywords):
         self.optimizer = _optimizer(self.model, optimizer)
         self._rate(0)
         self.gradients.check(self.inputs, self.targets)
+        self.gradients.check_stateless(self.inputs, self.targets)
         self.key = (
             self.ranks.from_first(partial(secrets.token_bytes, KEY_BYTES))
             if key is None
@@ -288,7 +302,7 @@ class Training(HintedKeywords):
                     f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
                     f"{self.step}. Plan a longer run: its privacy is that of the whole."
                 )
-            self._check_ranks()
+            self.ranks.check_unchanged("Training")
             try:
                 with _seeded(self.key, self.step, -1):
                     rate = self._rate(self.step)
@@ -330,15 +344,6 @@ class Training(HintedKeywords):
             for name, value in part.items():
                 total[name] += value  # exactly: both are multiples of the grid
         return total
-
-    def _check_ranks(self) -> None:
-        """An error if processes joined or left since the run was made."""
-        now = Ranks.of_process()
-        if now != self.ranks:
-            raise InvalidArgument(
-                f"Training must be made after torch.distributed is initialized; got {self.ranks.size} "
-                f"ranks when it was made and {now.size} now, which would release other sums."
-            )
 
     def _advance_below(self, last: int) -> bool:
         """Run the next step, unless so many were run already, by this thread or by another."""
@@ -519,6 +524,7 @@ class Training(HintedKeywords):
             raise InvalidArgument(
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
+        memory = self._memory_of(state)
         with _TURN:
             if self._sharded is not None:
                 whole = state["optimizer"]
@@ -530,7 +536,7 @@ class Training(HintedKeywords):
                 self._gather_optimizer()
             self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._begun, self._booked = state["begun"], state["step"]
-            self._start(state["step"])
+            self._start(state["step"], memory)
         return self
 
     def close(self) -> None:
@@ -577,6 +583,8 @@ class Training(HintedKeywords):
                 "model": self.gradients.model.state_dict(),
                 "optimizer": self._optimizer_state or self.optimizer.state_dict(),
             }
+            if isinstance(self._noise, CorrelatedStepNoise):
+                state["noise"] = self._noise.memory_before(self.step).state()
             stored(self._file, state)
             self._booked = booked
 
@@ -589,19 +597,40 @@ class Training(HintedKeywords):
             whole = self._sharded.whole_state(self.optimizer)
             self._optimizer_state = whole if self.ranks.is_first else None
 
-    def _start(self, step: int) -> None:
-        """Batches and noise from this step on."""
+    def _memory_of(self, state: Mapping[str, Any]) -> NoiseMemory | None:
+        """What a checkpoint tells of earlier noise; None if later noise does not depend on it."""
+        if not isinstance(self._noise, CorrelatedStepNoise):
+            return None
+        size = sum(value.numel() for value in self.gradients.parameters.values())
+        return NoiseMemory.of_state(
+            state.get("noise"), self._noise.memory_like(state["step"], size)
+        )
+
+    def _start(self, step: int, memory: NoiseMemory | None = None) -> None:
+        """Batches and noise from this step on; the memory is that of a checkpoint."""
         self.step = step
         plan: Any = self.mechanism.batches
         if plan.dataset_size is None:  # known to the batches only, not to anything that is released
             plan = replace(plan, dataset_size=len(self.inputs))
         self._batches = plan.batches(self.key, start=step)
-        self._noise = StepNoise(
-            noise_multiplier=self.mechanism.noise_multiplier,
-            clip=self.gradients.clip,
-            key=self.key,
-            start=step,
-        )
+        settings: dict[str, Any] = {
+            "noise_multiplier": self.mechanism.noise_multiplier,
+            "clip": self.gradients.clip,
+            "key": self.key,
+            "start": step,
+        }
+        if isinstance(self.mechanism, CorrelatedNoise):
+            if memory is None and step > 0:
+                assert isinstance(self._noise, CorrelatedStepNoise)
+                memory = self._noise.memory_before(step)
+            self._noise = CorrelatedStepNoise(
+                strategy=self.mechanism.strategy,
+                steps=self.mechanism.batches.steps,
+                memory=memory,
+                **settings,
+            )
+        else:
+            self._noise = StepNoise(**settings)
 
     @property
     def _parameters_seen(self) -> str:
@@ -662,12 +691,19 @@ def _schedule(learning_rate: float | Schedule | None) -> Schedule | None:
     return lambda step: value
 
 
-def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
-    """The mechanism, if it is DP-SGD on as many examples as there are."""
-    if type(mechanism) is not DPSGD:
+def _checked(
+    mechanism: DPSGD | CorrelatedNoise, inputs: Tensor, targets: Tensor
+) -> DPSGD | CorrelatedNoise:
+    """The mechanism, if it is DP-SGD or DP-FTRL on as many examples as there are."""
+    if type(mechanism) not in (DPSGD, CorrelatedNoise):
         raise WrongType(
-            f"mechanism must be a DPSGD; got {short_repr(mechanism)}. "
+            f"mechanism must be a DPSGD or a CorrelatedNoise; got {short_repr(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
+        )
+    if isinstance(mechanism.batches, MinSeparation):
+        raise InvalidArgument(
+            "mechanism must have batches that Training can draw; got MinSeparation, a promise about "
+            "batches of somebody else. DeterministicBatches keep it, with separation = steps_per_epoch."
         )
     check_examples(inputs, targets)
     planned = mechanism.batches.dataset_size
@@ -684,7 +720,7 @@ def _checked(mechanism: DPSGD, inputs: Tensor, targets: Tensor) -> DPSGD:
     return mechanism
 
 
-def _adjacency(mechanism: DPSGD, adjacency: Adjacency | str | None) -> Adjacency:
+def _adjacency(mechanism: BatchQueries, adjacency: Adjacency | str | None) -> Adjacency:
     """The notion asked for, or the first that fits; never add/remove if the plan has a dataset_size."""
     adjacencies = mechanism.adjacencies
     if mechanism.batches.dataset_size is None:

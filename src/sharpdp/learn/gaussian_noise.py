@@ -23,15 +23,16 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 from sharpdp.randomness.normals import rounded
 
-__all__ = ["StepNoise", "secret"]
+__all__ = ["StepNoise", "check_sums", "secret"]
 
 
-def _digest(total: Mapping[str, Tensor]) -> str:
+def _digest(*totals: Mapping[str, Tensor]) -> str:
     """A hash of all numbers that noise is to be added to."""
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
-    for name, value in total.items():
-        digest.update(name.encode())
-        digest.update(value.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
+    for total in totals:
+        for name, value in total.items():
+            digest.update(name.encode())
+            digest.update(value.detach().to("cpu", torch.float64).contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -70,8 +71,17 @@ class StepNoise:
         """The distance of released values, a power of two."""
         return math.ldexp(1.0, self._exponent)
 
-    def added(self, total: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """The sums with noise, in double precision; a step whose sums are refused was not released."""
+    def added(
+        self,
+        total: Mapping[str, Tensor],
+        step: int,
+        *,
+        lower: Mapping[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """The sums with noise, in double precision; a step whose sums are refused was not released.
+
+        ``lower`` are further digits of the sums, where a double does not hold them: their second doubles.
+        """
         number = count(least=0, step=step)
         with self._turn:
             if number < self._next:
@@ -79,12 +89,16 @@ class StepNoise:
                     f"step must be {self._next} or more; got {number}. It was released before, and is "
                     "accounted for once."
                 )
-            _check_sums(total)
+            check_sums(total)
             steps = {name: self._in_steps(name, value) for name, value in total.items()}
-            source = self._source.derive(number, _digest(total))
+            digits = {} if lower is None else dict(lower)
+            rest = {name: self._in_steps(name, value) for name, value in digits.items()}
+            source = self._source.derive(number, _digest(total, digits))
             self._next = number + 1
         return {
-            name: self._noisy(steps[name], source.derive(name)).view(value.shape).to(value.device)
+            name: self._noisy(steps[name], rest.get(name), source.derive(name))
+            .view(value.shape)
+            .to(value.device)
             for name, value in total.items()
         }
 
@@ -99,23 +113,32 @@ class StepNoise:
             )
         return steps
 
-    def _noisy(self, steps: NDArray[np.float64], source: KeyedStream) -> Tensor:
+    def _noisy(
+        self, steps: NDArray[np.float64], rest: NDArray[np.float64] | None, source: KeyedStream
+    ) -> Tensor:
         """The nearest whole number of steps to each sum with its noise, as a sum again.
 
         With sum = (n + f) steps, n the nearest whole number, this is n + round(f + noise): f has no
         error, and adding doubles is a function of the exact sum of two whole numbers, also beyond 2^53.
-        Adding 0.0 drops the sign of a zero, which only sums between -1/2 and 0 steps could have.
+        Adding 0.0 drops the sign of a zero, which only sums between -1/2 and 0 steps could have. Further
+        digits belong to f, which they leave within 2^-53 of a step; whole steps of theirs to the noise.
         """
         whole = np.rint(steps)
+        parts = steps - whole
+        further_steps: NDArray[np.float64] | float = 0.0
+        if rest is not None:
+            parts = parts + rest
+            further_steps = np.rint(parts)
+            parts = parts - further_steps
         words = source.words(steps.size)
         further = source.derive("further bits")
         noise = rounded(
             words,
-            steps - whole,
+            parts,
             math.ldexp(self.deviation, -self._exponent),
             lambda index: partial(further.derive(index).integer, 64),
         )
-        return torch.from_numpy(np.ldexp(whole + noise + 0.0, self._exponent))
+        return torch.from_numpy(np.ldexp(whole + (further_steps + noise) + 0.0, self._exponent))
 
 
 def secret(key: object) -> bytes:
@@ -133,7 +156,7 @@ def secret(key: object) -> bytes:
     return key
 
 
-def _check_sums(total: object) -> None:
+def check_sums(total: object) -> None:
     """An error unless these are finite real sums by name."""
     if not isinstance(total, Mapping) or not total:
         raise WrongType(f"total must map names to tensors, at least one; got {kind_of(total)}.")

@@ -29,6 +29,7 @@ own clipped gradient and by nothing else.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -59,6 +60,9 @@ _GRID_BITS = 30
 
 _CACHED = 2**18
 """Numbers that are copied at once: two megabytes in double precision."""
+
+_STATELESS = 1e-3
+"""Relative difference of two gradients of one example that rounding on any device explains."""
 
 LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
@@ -163,9 +167,44 @@ class ClippedGradients(HintedKeywords):
         are put back.
         """
         _check_pair(inputs, targets)
-        zeros = (tensor.new_zeros((1, *tensor.shape[1:])) for tensor in (inputs, targets))
         with torch.random.fork_rng(devices=cuda_devices()):
-            self._stacked(*zeros, explain=True)
+            self._stacked(*_zeros_like_one(inputs, targets), explain=True)
+
+    def check_stateless(self, inputs: Tensor, targets: Tensor) -> None:
+        """An error if model or loss keep something of an example that changes the gradient of the next.
+
+        The gradients of a record of zeros and of the first of these are taken twice, in turns. What the
+        error says does not depend on the record; one that has no gradient is not used. A state that takes
+        more than two examples to show is not found.
+        """
+        if layers_of(self.model) is not None or not len(inputs):  # layers that keep nothing
+            return
+        zeros, first = _zeros_like_one(inputs, targets), (inputs[:1], targets[:1])
+        try:
+            before, after = (
+                [_vector(self._repeatable(*one)) for one in (zeros, first)] for _ in range(2)
+            )
+        except SharpDPError:
+            return
+        for once, again in zip(before, after, strict=True):
+            far = _STATELESS * float(torch.maximum(once.norm(), again.norm()))
+            if float((once - again).norm()) > far:  # False for what is not finite
+                raise InvalidArgument(
+                    "model and loss must treat every example on its own; got a gradient that changed "
+                    "after another example was seen. Keep no state, such as hidden values of a recurrent "
+                    "layer, from one call to the next."
+                )
+
+    def _repeatable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Gradients with random numbers that are the same in every call; generators are put back."""
+        before = random.getstate()
+        try:
+            with torch.random.fork_rng(devices=cuda_devices()):
+                torch.manual_seed(0)
+                random.seed(0)
+                return self._stacked(inputs, targets, explain=False)
+        finally:
+            random.setstate(before)
 
     def _usable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Gradients of single examples, zero for a record on which model or loss raises an error."""
@@ -269,6 +308,16 @@ class ClippedGradients(HintedKeywords):
                 total += exact[: len(rows)].copy_(whole).sum(0)
             sums.append((name, total.view(each[name].shape[1:])))
         return sums
+
+
+def _zeros_like_one(*tensors: Tensor) -> list[Tensor]:
+    """A record of zeros with the shapes of these."""
+    return [tensor.new_zeros((1, *tensor.shape[1:])) for tensor in tensors]
+
+
+def _vector(gradients: Mapping[str, Tensor]) -> Tensor:
+    """All entries of a gradient in one row."""
+    return torch.cat([value.reshape(-1).double() for value in gradients.values()])
 
 
 def _fine(value: Tensor) -> Tensor:

@@ -108,6 +108,19 @@ class Ranks:
                     "batch by themselves."
                 )
 
+    def check_unchanged(self, made: str) -> None:
+        """An error if processes joined or left since something was made.
+
+        Args:
+            made: What was made.
+        """
+        now = Ranks.of_process()
+        if now != self:
+            raise InvalidArgument(
+                f"{made} must be made after torch.distributed is initialized; got {self.size} ranks when "
+                f"it was made and {now.size} now, which would release other sums."
+            )
+
     def summed(
         self, examples: int, make: Callable[[], dict[str, Tensor]], like: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:

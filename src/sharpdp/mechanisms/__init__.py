@@ -1,6 +1,7 @@
 """What is run, as frozen data: noise, local randomizers, training, and their compositions."""
 
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
 from sharpdp.mechanisms.elementary import (
     ApproximateDP,
     FinitePair,
@@ -28,6 +29,12 @@ from sharpdp.mechanisms.shuffle import (
     ShuffledBlocks,
     ShuffledReports,
 )
+from sharpdp.mechanisms.strategies import (
+    BandedStrategy,
+    BufferedLinearToeplitz,
+    MatrixStrategy,
+    Strategy,
+)
 from sharpdp.mechanisms.training import DPSGD, BatchQueries
 
 __all__ = [
@@ -35,9 +42,12 @@ __all__ = [
     "Adjacency",
     "ApproximateDP",
     "ApproximateReports",
+    "BandedStrategy",
     "BatchQueries",
     "BestOf",
     "BlanketRandomizer",
+    "BufferedLinearToeplitz",
+    "CorrelatedNoise",
     "DiscreteRandomizer",
     "FinitePair",
     "Gaussian",
@@ -45,7 +55,9 @@ __all__ = [
     "LastIterate",
     "LocalGaussian",
     "LocalLaplace",
+    "MatrixStrategy",
     "Mechanism",
+    "MinSeparation",
     "Mixture",
     "NormalPair",
     "PrivacyLoss",
@@ -59,4 +71,5 @@ __all__ = [
     "ShuffledBlocks",
     "ShuffledReports",
     "SmoothLoss",
+    "Strategy",
 ]

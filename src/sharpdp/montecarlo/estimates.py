@@ -96,7 +96,7 @@ def estimate(
 
     Args:
         mechanism: `Gaussian`, or `DPSGD` over Poisson, deterministic, balls-and-bins, random-allocation
-            or shuffled batches, or a composition of these.
+            or shuffled batches, `CorrelatedNoise` over kept bins, or a composition of these.
         epsilon: Epsilon at which delta is estimated, at least 0. Either this or delta must be given.
         delta: Delta at which epsilon is estimated, in (0, 1).
         samples: Draws in each direction, at least 100; a sixteenth without the record where a pilot run

@@ -13,9 +13,11 @@ from sharpdp.batches import (
     ShuffledBatches,
     WeightedPoissonBatches,
 )
+from sharpdp.bounds.correlated_noise.theorems import keeps_bins
 from sharpdp.errors import Unsupported
-from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Mechanism
 from sharpdp.montecarlo.allocated_epoch import AllocationRun
+from sharpdp.montecarlo.correlated_bins import CorrelatedBinsRun
 from sharpdp.montecarlo.experiment import Experiment, GaussianRun, PoissonRun, Product
 from sharpdp.montecarlo.shuffled import ShuffledRun
 
@@ -29,8 +31,8 @@ MOST_STEPS = 2**23
 
 KNOWN = (
     "Gaussian, and DPSGD over PoissonBatches, CyclicPoissonBatches, WeightedPoissonBatches, "
-    "DeterministicBatches, BallsAndBins, RandomAllocation and ShuffledBatches, under add/remove or "
-    "zero-out"
+    "DeterministicBatches, BallsAndBins, RandomAllocation and ShuffledBatches, and CorrelatedNoise over "
+    "several kept bins with a strategy without negative entries, under add/remove or zero-out"
 )
 
 
@@ -50,6 +52,10 @@ def product_of(mechanism: Mechanism, adjacency: Adjacency) -> Product:
 def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
     if isinstance(mechanism, Gaussian):
         return GaussianRun(1.0 / mechanism.noise_multiplier), 1
+    if isinstance(mechanism, CorrelatedNoise) and adjacency is not Adjacency.REPLACE_ONE:
+        plan = mechanism.batches
+        if isinstance(plan, BallsAndBins) and keeps_bins(mechanism):
+            return CorrelatedBinsRun(mechanism, plan.bins), 1
     if not isinstance(mechanism, DPSGD) or adjacency is Adjacency.REPLACE_ONE:
         raise Unsupported(
             f"no draws are known for {mechanism.describe()}, {adjacency}. There are: {KNOWN}."

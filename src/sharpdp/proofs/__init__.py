@@ -13,6 +13,7 @@ from sharpdp.errors import InvalidArgument
 __all__ = ["PAGES", "cited", "text_of"]
 
 PAGES = (
+    "correlated-noise",
     "displaced-example",
     "gaussian-reports",
     "groups",

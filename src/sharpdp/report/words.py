@@ -16,6 +16,7 @@ from sharpdp.mechanisms import (
     ApproximateReports,
     BatchQueries,
     BlanketRandomizer,
+    CorrelatedNoise,
     DiscreteRandomizer,
     FinitePair,
     Gaussian,
@@ -121,6 +122,13 @@ RUNS: dict[type, Sentence] = {
         "every example of a batch is clipped, the clipped gradients are summed, and Gaussian noise "
         f"is added: its standard deviation is {run.noise_multiplier:.12g} times the clipping norm."
     ),
+    CorrelatedNoise: lambda run: (
+        f"A model is trained for {run.batches.steps:,} steps with correlated noise (DP-FTRL). In each "
+        "step the gradient of every example of a batch is clipped, and the clipped gradients are summed. "
+        f"The noise of a step is its row of C^-1 z for a {run.strategy.describe()} C and independent "
+        "Gaussian z, whose standard deviation is"
+        f" {run.noise_multiplier:.12g} times the clipping norm."
+    ),
     LastIterate: lambda run: (
         f"A model is trained by noisy gradient descent for {run.batches.steps:,} steps, and nothing but "
         "the last model is released. In each step the gradients of a batch are summed, and Gaussian "
@@ -158,14 +166,19 @@ GIVEN_FACTS = (ApproximateDP, FinitePair, ProfileMechanism, PureDP, RenyiCurve, 
 
 OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     (
-        (DPSGD,),
+        (CorrelatedNoise, DPSGD),
         "It is not checked that every example's own gradient is clipped before "
         "anything is summed, and that the noise is added once, to the sum, in every step.",
     ),
     (
-        (DPSGD,),
+        (CorrelatedNoise, DPSGD),
         "It is not checked that batches are really drawn as said above, with random bits "
         "that nobody can guess, and that nobody learns who was in which batch.",
+    ),
+    (
+        (CorrelatedNoise,),
+        "It is not checked that the noise of every step is that of the strategy: with z that is drawn "
+        "anew after a restart, or with other rows of C^-1, it is not.",
     ),
     (
         (LastIterate,),
@@ -178,7 +191,7 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
         "and that no step has momentum or another step size.",
     ),
     (
-        (BatchQueries, DPSGD),
+        (BatchQueries, CorrelatedNoise, DPSGD),
         "It is not checked that sums are divided by a constant of the plan, and not by the "
         "size of a batch. Where the constant, the sample rate or the number of steps is computed from "
         "the number of records, that number is public, and the guarantee is for neighbors with equally "
@@ -201,7 +214,16 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (GIVEN_FACTS, "It is not checked that what was given about the mechanism is true."),
     (
-        (DPSGD, Gaussian, Laplace, LastIterate, LocalLaplace, NormalPair, RandomlyInitializedGD),
+        (
+            CorrelatedNoise,
+            DPSGD,
+            Gaussian,
+            Laplace,
+            LastIterate,
+            LocalLaplace,
+            NormalPair,
+            RandomlyInitializedGD,
+        ),
         "Not counted: floating-point arithmetic. The analysis is about real numbers; the last bits of "
         "doubles can give an input away (mironov2012). The releases of sharpdp.learn are rounded so "
         "that they do not; gradients are those of the model's own arithmetic, such as float32.",
@@ -318,6 +340,7 @@ def unit(mechanism: Mechanism, group_size: int = 1) -> str:
     by_kind: dict[type, str] = {
         BatchQueries: "one record of the data set, in all steps",
         DPSGD: "one training example, in all steps",
+        CorrelatedNoise: "one training example, in all steps",
         LastIterate: "one training example, in all steps",
         RandomlyInitializedGD: "one training example",
         RandomizedResponse: "the answer of one user",

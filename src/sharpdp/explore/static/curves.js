@@ -3,21 +3,21 @@ import { asCode, card, chooser, figure, find, note, sentence, table, toggle, too
 import { curves as drawn, element, nearest, shown } from "/pictures.js";
 
 const AXES = {
-  tradeoff: { xLabel: "false-positive rate", yLabel: "false-negative rate", diagonal: true, square: true, safe: "lower" },
-  profile: { xLabel: "epsilon", yLabel: "delta", yLog: true },
-  renyi: { xLabel: "order", yLabel: "Rényi divergence", xLog: true, yLog: true },
+  tradeoff: { title: "Trade-off curve", xLabel: "false-positive rate", yLabel: "false-negative rate", diagonal: true, square: true, safe: "lower" },
+  profile: { title: "Privacy profile", xLabel: "epsilon", yLabel: "delta", yLog: true },
+  renyi: { title: "Rényi divergence", xLabel: "order", yLabel: "Rényi divergence", xLog: true, yLog: true },
 };
 const MOST_BOUNDS = 6;
 
 export const curves = {
-  lead: "Trade-off curve, privacy profile or Rényi divergences of anything, one curve per line.",
+  lead: "Trade-off curve, privacy profile or Rényi divergence of any mechanism: one curve per line.",
   fields: [
     { name: "runs", label: "Runs, one per line", text: true, lines: true,
       value: "dpsgd noise_multiplier=1 sample_rate=0.01 steps=1000\ngaussian noise_multiplier=3 x 4",
-      hint: "As on the command line: NAME KEY=VALUE ... x COUNT, several joined by +; or a plan as JSON" },
+      hint: "As on the command line: NAME KEY=VALUE ... x COUNT, joined by + for a composition; or a plan as JSON" },
     { name: "kind", label: "Curve", value: "tradeoff",
       choices: { tradeoff: "trade-off (false-negative rate)", profile: "privacy profile (delta)", renyi: "Rényi divergence" } },
-    { name: "delta", label: "Delta", value: 1e-5, hint: "At which epsilon is stated" },
+    { name: "delta", label: "Delta", value: 1e-5, hint: "Epsilon is stated at this delta" },
   ],
   questions(values, parts) {
     const { kind, delta } = values;
@@ -54,14 +54,15 @@ function drawPicture(values, parts) {
   }).filter(Boolean);
   const series = [...runs, ...single];
   const picture = drawn(series, { label: `${axes.yLabel} against ${axes.xLabel}`, ...axes });
-  const readout = element("ul", { class: "readout", role: "status" }, element("li", {}, "Point at the picture, or focus it and use the arrow keys, to read values."));
+  const readout = element("ul", { class: "readout", role: "status" }, element("li", {}, "Point at the plot, or focus it and use the arrow keys, to read values."));
   // what bounds epsilon from above bounds the trade-off curve from below
   const side = ({ row }) => (row.kind === "estimate" ? 0 : (row.kind === "upper") === (values.kind === "tradeoff") ? -1 : 1);
   picture.follow((x) => {
     readout.replaceChildren(...series.map((line, index) => {
       const at = nearest(line.x, x);
       const [low, high] = line.row ? [side(line), side(line)].map((way) => shown(line.lower[at], way)) : [shown(line.lower[at], -1), shown(line.upper[at], 1)];
-      const value = `${axes.xLabel} ${shown(line.x[at])}: ${low === high ? low : `${low} to ${high}`}`;
+      const ends = x > line.x.at(-1) * (1 + 1e-9) ? " (end of the curve)" : "";
+      const value = `${axes.xLabel} ${shown(line.x[at])}${ends}: ${low === high ? low : `${low} to ${high}`}`;
       const words = line.row ? `${value} by ${line.label}: ${line.row.condition}; ${line.row.source}` : `${value}, ${line.label}`;
       return element("li", {}, element("span", { class: `key line-${line.color ?? index}` }), words);
     }));
@@ -69,7 +70,7 @@ function drawPicture(values, parts) {
   const legend = element("ul", { class: "note" }, ...series.map((line, index) => element("li", {}, element("span", { class: `key line-${line.color ?? index}` }),
     line.row ? line.label : `${line.label}: ε ≤ ${line.epsilon.most} at δ = ${shown(values.delta)} (${line.neighbors})`)));
   const cells = series.flatMap((line) => line.x.map((x, i) => [line.label, x, line.lower[i], line.upper[i]]));
-  return [card(sentence(axes.yLabel), figure(picture, values.kind, ["run", axes.xLabel, "lower", "upper"], cells), legend, readout)];
+  return [card(axes.title, figure(picture, values.kind, ["run", axes.xLabel, "lower", "upper"], cells), legend, readout)];
 }
 
 function drawBounds(values, parts, set) {
@@ -91,7 +92,7 @@ function drawBounds(values, parts, set) {
     return [box, row.shown, row.kind, element("div", {}, row.title, element("small", { class: "note" }, `${why} ${row.source}`))];
   });
   const labels = runs.map((label, index) => `${index + 1}. ${label}`);
-  return [card("Every known bound", chooser("Bounds on", labels, labels[about(values)], (label) => set("about", String(labels.indexOf(label)))),
+  return [card("All known bounds", chooser("Bounds on", labels, labels[about(values)], (label) => set("about", String(labels.indexOf(label)))),
     tools("Which bounds", ...filter), note(`Tick up to ${MOST_BOUNDS} to draw them.`), table(["draw", "epsilon", "side", "theorem"], cells))];
 }
 
@@ -100,5 +101,5 @@ function drawCode(values, parts, set) {
   if (!runs.length) return [];
   const labels = runs.map((run) => `${run.index + 1}. ${run.label}`);
   const chosen = runs[Math.min(about(values), runs.length - 1)];
-  return [asCode("The same elsewhere", chosen, chooser("Run", labels, `${chosen.index + 1}. ${chosen.label}`, (label) => set("about", String(labels.indexOf(label)))))];
+  return [asCode("Use this elsewhere", chosen, chooser("Run", labels, `${chosen.index + 1}. ${chosen.label}`, (label) => set("about", String(labels.indexOf(label)))))];
 }

@@ -3,13 +3,13 @@ import { asCode, card, claim, find, folded, note, save, saveTable, table, tool, 
 import { element, shown } from "/pictures.js";
 
 export const officer = {
-  lead: "Drop reports that sharpdp wrote (JSON or HTML) or a ledger (.jsonl). Each is computed again; then all reports are added up.",
+  lead: "Drop sharpdp reports (JSON or HTML) or a ledger (.jsonl). Each is recomputed and checked; then all reports are composed into one total.",
   fields: [
     { name: "reports", label: "Reports", files: true },
     { name: "delta", label: "Delta", value: 1e-5 },
-    { name: "budget", label: "Budget epsilon", value: 3, optional: true, slide: [0.1, 20], hint: "For a new ledger of these reports; empty: none" },
+    { name: "budget", label: "Budget epsilon", value: 3, optional: true, slide: [0.1, 20], hint: "For a new ledger of these reports; leave empty for none" },
     { name: "prior", label: "Attacker's prior", value: 0.5, slide: [0.01, 0.99], linear: true,
-      hint: "How likely an attacker thinks a person is in the data before looking" },
+      hint: "The attacker's probability, before the release, that a person is in the data" },
   ],
   questions({ reports, delta, budget, prior }, parts) {
     const plan = find(parts["officer-reports"], "total")?.plan;
@@ -36,18 +36,18 @@ function drawTotal(values, parts) {
   const total = find(parts["officer-reports"], "total");
   if (!total) return [];
   const doubted = parts["officer-reports"].some((part) => part.report?.run && part.report.verdict !== "confirmed");
-  return [card(total.runs === 1 ? "One report" : "All of them together, on the same people",
+  return [card(total.runs === 1 ? "One report" : "Total for all reports on the same people",
     claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`),
-    ...(doubted ? [note("A report that is not confirmed counts with what its plan gives now.", "note warn")] : []))];
+    ...(doubted ? [note("Reports that are not confirmed enter the total with the values recomputed from their plans.", "note warn")] : []))];
 }
 
 function drawReports(values, parts) {
   const files = (parts["officer-reports"] ?? []).map((part) => part.report ?? part.ledger).filter(Boolean);
   if (!files.length) return [];
-  const rows = files.map((file) => [file.name, verdict(file.verdict), file.epsilon?.shown ?? "-", file.neighbors ?? file.choice ?? "-", about(file),
-    folded("findings", element("pre", { tabindex: "0" }, file.lines.join("\n")))]);
+  const rows = files.map((file) => [file.name, verdict(file.verdict), file.epsilon?.shown ?? "-", file.neighbors ?? file.choice ?? "-", about(file)]);
+  const findings = files.map((file) => folded(`Findings: ${file.name}`, element("pre", { tabindex: "0" }, file.lines.join("\n"))));
   const raw = files.map((file) => [file.name, file.verdict, file.epsilon?.upper, file.neighbors, about(file)]);
-  return [card(counted(files.length, "file"), table(["file", "verdict", "epsilon", "neighbors", "run", ""], rows),
+  return [card(counted(files.length, "file"), table(["file", "verdict", "epsilon", "neighbors", "run"], rows), ...findings,
     tools("Files of the table", saveTable("reports", ["file", "verdict", "epsilon", "neighbors", "run"], raw)))];
 }
 
@@ -62,7 +62,7 @@ function drawRisk(values, parts) {
   const sentences = find(parts["officer-risk"], "risk");
   if (!sentences) return [];
   return [card("What an attacker could do", ...sentences.map((words) => note(words)),
-    folded("What these sentences assume", ...find(parts["officer-risk"], "assumptions").map((words) => note(words))))];
+    folded("Assumptions", ...find(parts["officer-risk"], "assumptions").map((words) => note(words))))];
 }
 
 function drawLedger(values, parts) {
@@ -71,14 +71,14 @@ function drawLedger(values, parts) {
   const { made, refused, file } = answer;
   const over = made.epsilon.lower > made.budget;
   return [card("A ledger of these reports",
-    claim(over ? "Over the budget " : `${left(made)} of the budget is left `,
+    claim(over ? "Over budget " : `${left(made)} of the budget remains `,
       `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`),
     ...refused.map((words) => note(words, "note warn")),
     tools("Ledger", tool("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),
-    note("Add further releases with sharpdp ledger add, or drop the file here later."))];
+    note("Add releases with sharpdp ledger add, or drop the file here again to check it."))];
 }
 
 function drawCode(values, parts) {
   const total = find(parts["officer-reports"], "total");
-  return total?.snippets ? [asCode("The total elsewhere", total)] : [];
+  return total?.snippets ? [asCode("Use the total elsewhere", total)] : [];
 }

@@ -140,12 +140,13 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
     group.append(shape("polyline", { class: "curve", points: (line.safe === "lower" ? lower : upper).join(" ") }));
     picture.append(group);
   });
+  let uprights = 0; // the words of each upright line stand lower than those of the one before
   for (const mark of marks) {
     const [at, ends] = mark.x !== undefined
       ? [mark.x >= x0 && mark.x <= x1, { x1: across(mark.x), x2: across(mark.x), y1: top, y2: height - bottom }]
       : [mark.y >= y0 && mark.y <= y1, { x1: left, x2: width - right, y1: down(mark.y), y2: down(mark.y) }];
     if (!at) continue;
-    const words = mark.x !== undefined ? { x: ends.x1 - 4, y: top + 12, "text-anchor": "end" } : { x: left + 4, y: ends.y1 - 4 };
+    const words = mark.x !== undefined ? { x: ends.x1 - 4, y: top + 12 + 14 * uprights++, "text-anchor": "end" } : { x: left + 4, y: ends.y1 - 4 };
     picture.append(shape("line", { class: "target", "stroke-width": 1.6, ...ends }), shape("text", { class: "soft", ...words }, mark.words));
   }
   const guide = shape("line", { class: "axis", y1: top, y2: height - bottom, visibility: "hidden" });

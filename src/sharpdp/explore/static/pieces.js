@@ -26,13 +26,14 @@ export function claim(words, small) {
 
 export function table(head, rows, marked = () => false) {
   const body = rows.map((row) => {
-    const line = element("tr", marked(row) ? { class: "yours" } : {});
-    line.append(...row.map((cell) => element("td", {}, cell ?? "")));
+    const line = element("tr", { role: "row", ...(marked(row) ? { class: "yours" } : {}) });
+    line.append(...row.map((cell, index) => element("td", { role: "cell", "data-label": head[index] }, cell ?? "")));
     return line;
   });
-  const first = element("tr", {}, ...head.map((cell) => element("th", { scope: "col" }, cell)));
+  const first = element("tr", { role: "row" }, ...head.map((cell) => element("th", { scope: "col", role: "columnheader" }, cell)));
+  // roles are spelled out since a phone shows cells as blocks, which are no table to a screen reader
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": head.join(", ") },
-    element("table", {}, element("thead", {}, first), element("tbody", {}, ...body)));
+    element("table", { role: "table" }, element("thead", { role: "rowgroup" }, first), element("tbody", { role: "rowgroup" }, ...body)));
 }
 
 export function folded(title, ...children) {

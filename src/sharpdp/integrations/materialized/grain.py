@@ -11,6 +11,7 @@ with optional_packages("grain", "grain"):
 
 from sharpdp._validate import short_repr
 from sharpdp.errors import WrongType
+from sharpdp.integrations.grain import check_forward
 from sharpdp.integrations.materialized.reader import Batch, MaterializedBatches
 
 __all__ = ["BatchesDataset"]
@@ -65,13 +66,18 @@ class BatchesIterator(grain.DatasetIterator):  # type: ignore[misc]
         return self._batches.steps_left.state_dict()
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state of the same batches.
+        """Go on from a state of the same batches, made by a process before this one.
 
         Args:
             state: What `get_state` gave.
 
         Raises:
-            InvalidArgument: The state is that of other batches.
+            InvalidArgument: The state is that of other batches, or batches after it were handed out here,
+                as for Grain's `repeat`.
             WrongType: It is no such state.
         """
-        self._batches.steps_left.load_state_dict(state)
+        left = self._batches.steps_left
+        before = left.step
+        left.load_state_dict(state)
+        after, left.step = left.step, max(before, left.step)
+        check_forward(after, before)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class Manifest:
         places: Rows of every batch with padding; None if there is none.
         columns: Name and type of each column of the records.
         files: The files, by their first steps.
+        seal: Hash of all of it under the key, so that who has the key sees that none of it was changed;
+            None if there is no key.
     """
 
     plan: dict[str, Any]
@@ -71,6 +74,7 @@ class Manifest:
     places: int | None
     columns: tuple[tuple[str, str], ...]
     files: tuple[BatchFile, ...]
+    seal: str | None = None
 
     @classmethod
     def of(
@@ -85,7 +89,7 @@ class Manifest:
             raise SharpDPError(
                 f"files must be {layout.files}, each written once; got {len(ordered)} or other steps."
             )
-        return cls(
+        written = cls(
             to_data(layout.plan),
             plan_hash(layout.plan),
             key_fingerprint(layout.plan, key),
@@ -96,6 +100,21 @@ class Manifest:
             tuple((field.name, str(field.type)) for field in schema),
             ordered,
         )
+        return replace(written, seal=written.sealed(key))
+
+    def sealed(self, key: bytes | int | None) -> str | None:
+        """What the seal must be if nothing was changed since it was made with this key.
+
+        Args:
+            key: The key of the run; None where nothing is drawn.
+
+        Returns:
+            The seal, or None without a key.
+        """
+        if key is None:
+            return None
+        content = replace(self, seal=None).to_json().encode()
+        return hmac.new(b"manifest " + repr(key).encode(), content, "sha256").hexdigest()
 
     def to_json(self) -> str:
         """The manifest as JSON.

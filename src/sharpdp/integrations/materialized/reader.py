@@ -21,8 +21,10 @@ from sharpdp.batches.scheme import PADDING, WHOLE, BatchScheme, Indices, Shard, 
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.integrations.materialized.layout import Key, key_of
 from sharpdp.integrations.materialized.manifest import (
+    MANIFEST,
     BatchFile,
     Manifest,
+    file_name,
     key_fingerprint,
     plan_hash,
 )
@@ -83,8 +85,9 @@ class MaterializedBatches(HintedKeywords):
     """The batches in a folder, if they are those of a plan.
 
     The plan must be the one that was materialized, which is the one to account for. Every file is
-    compared with its hash in the manifest when it is first opened. With a key, every batch is also
-    compared with the one that the plan draws.
+    compared with its hash in the manifest when it is first opened. With a key, the manifest is compared
+    with its seal, and every batch with the one that the plan draws. Without it, whoever may write to the
+    folder may change both files and manifest.
 
     Iterating gives a mapping of arrays for every step, empty batches included: the columns of the
     records, and ``sharpdp_index``, their positions in the data set. Where batches are padded it is -1 for
@@ -123,6 +126,10 @@ class MaterializedBatches(HintedKeywords):
                 raise InvalidArgument(
                     "key must be that of the materialized batches; got another one."
                 )
+            if self.manifest.seal != self.manifest.sealed(self._key):
+                raise InvalidArgument(
+                    f"{MANIFEST} must be as it was written; got one that was changed since then."
+                )
         self._check_files()
         self.steps_left = StepsLeft(self.manifest.steps, self.manifest.sha256)
         self._checked: set[str] = set()
@@ -132,9 +139,10 @@ class MaterializedBatches(HintedKeywords):
     def _check_files(self) -> None:
         """Sizes of all files, and that no step is missing."""
         following = 0
-        for file in self.manifest.files:
-            path = self.folder / file.name
-            if file.first_step != following or not path.is_file():
+        for number, file in enumerate(self.manifest.files):
+            path = self.folder / file_name(number)
+            is_next = file.name == path.name and file.first_step == following
+            if not is_next or not path.is_file():
                 raise InvalidArgument(
                     f"folder must have the batches of step {following}; got none."
                 )
