@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
 
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
 from sharpdp.bounds.shuffled_batches.vacant_seat import (
     VacantEpoch,
     pair_above,
@@ -49,10 +50,6 @@ there is no more to gain."""
 
 _MARGIN = 1e-9
 """Rounding of sums of a few positive numbers, taken upwards once."""
-
-_MUCH_ADDED, _LITTLE_ADDED, _PATIENCE = math.log(0.25), math.log(0.1), 3
-"""Shares of the bound that is added to its first term, from which on fewer batches, or more, are tried;
-and how many thresholds later again."""
 
 _LEVELS = (-6.0, -10.0, -15.0)
 """Logs of the bound where the worst policy is worth its time."""
@@ -113,13 +110,17 @@ class FullEpoch:
         worst policy.
         """
         kinds = ("replaced",) * 2 if replaced else ("forward", "backward")
-        searches = [_Search(self, kind) for kind in kinds]
-        halves = [spaced_half(search.log_value, tolerance) for search in searches]
+        counts, known = tuple(self.revealed), self.known(replaced=replaced)
+        searches, halves = [], []
+        for kind in kinds:
+            least = LeastOfBounds([partial(self._terms, count, kind) for count in counts])
+            searches.append(least)
+            halves.append(spaced_half(partial(_at_most, known, least), tolerance))
         pair = pair_above(halves[0], halves[1])
         if not adaptive:
             return pair
-        counts = {searches[0].best_at(level) for level in _LEVELS}
-        pairs = {count: self._vacant(count, tolerance, replaced=replaced) for count in counts}
+        best = {counts[searches[0].best_at(level)] for level in _LEVELS}
+        pairs = {count: self._vacant(count, tolerance, replaced=replaced) for count in best}
         return self._least(pair, pairs, replaced=replaced)
 
     def known(self, *, replaced: bool) -> GaussianPair:
@@ -129,7 +130,7 @@ class FullEpoch:
     def _epoch(self, count: int) -> VacantEpoch:
         return VacantEpoch(self.noise, count, 1.0 / count, 0.0)
 
-    def parts(self, count: int, kind: str, loss: float, allowed: float) -> tuple[float, float]:
+    def _terms(self, count: int, kind: str, loss: float, allowed: float) -> tuple[float, float]:
         """Logs of the first term with so many batches, and of what is added to it."""
         extra = self._log_extra(count, np.array([loss]), replaced=kind == "replaced")
         return self._epoch(count).log_value(loss, kind, allowed), float(extra[0])
@@ -172,54 +173,10 @@ class FullEpoch:
         return pair_above(halves[0], halves[1])
 
 
-class _Search:
-    """The least bound over all numbers of batches, at thresholds that grow.
-
-    All numbers are tried at the first one. From there on the next smaller number is tried where most of
-    the bound is what is added, the next larger one where little of it is; not at once again if that was
-    no better.
-    """
-
-    def __init__(self, epoch: FullEpoch, kind: str) -> None:
-        self.epoch, self.kind = epoch, kind
-        self._known = epoch.known(replaced=kind == "replaced")
-        self._counts = tuple(epoch.revealed)
-        self._place, self._wait = -1, 0
-        self._seen: list[tuple[float, int]] = []
-
-    def log_value(self, loss: float, allowed: float) -> float:
-        """The log of the bound at a threshold, or that of the noise if it is less."""
-        places = range(len(self._counts)) if self._place < 0 else (self._place,)
-        log_value, log_extra, self._place = min(self._tried(one, loss, allowed) for one in places)
-        self._wait -= 1
-        while self._wait <= 0:
-            place = self._place + _tendency(log_extra - log_value)
-            if place == self._place or not 0 <= place < len(self._counts):
-                break
-            other = self._tried(place, loss, allowed)
-            if other[0] >= log_value:
-                self._wait = _PATIENCE
-                break
-            log_value, log_extra, self._place = other
-        self._seen.append((log_value, self._counts[self._place]))
-        known = float(self._known.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
-        return min(log_value, known)
-
-    def best_at(self, level: float) -> int:
-        """The number of batches where the log of the bound first fell to a level."""
-        return next((count for value, count in self._seen if value <= level), self._seen[-1][1])
-
-    def _tried(self, place: int, loss: float, allowed: float) -> tuple[float, float, int]:
-        """The log of the bound with one number of batches, that of what is added, and its place."""
-        first, extra = self.epoch.parts(self._counts[place], self.kind, loss, allowed)
-        return float(np.logaddexp(first, extra)) + _MARGIN, extra, place
-
-
-def _tendency(log_share: float) -> int:
-    """The next place in the list of numbers to try, by the share of the bound that is added."""
-    if log_share > _MUCH_ADDED:
-        return 1
-    return -1 if log_share < _LITTLE_ADDED else 0
+def _at_most(known: GaussianPair, least: LeastOfBounds, loss: float, allowed: float) -> float:
+    """The log of the least bound at a loss, or that of the noise if it is less."""
+    log_known = float(known.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
+    return min(least.log_value(loss, allowed), log_known)
 
 
 def _log_profile(pair: AtomicPair, losses: Array, *, reverse: bool) -> Array:

@@ -16,11 +16,13 @@ E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.special import (
@@ -50,9 +52,6 @@ _MARGIN = 1e-9
 
 _STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
 """Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
-
-_EVERY, _ROUGH_STEP = 3, 0.5
-"""Rough pairs have one in so many c, and steps of this size."""
 
 _DEEPEST = 14.0
 """How far odds are tabulated, in deviations of the Gaussian loss: g is below 1e-40 there."""
@@ -116,43 +115,36 @@ class NullRecordClones:
         """About the standard deviation of the loss."""
         return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
 
-    def log_estimates(self, losses: Array) -> Array:
-        """About the log of the larger profile, for each guess how far below Chernoff's bound it is."""
-        guesses = np.array(_BELOW_CHERNOFF)[:, None]
-        both = []
-        for sums, extra in self._directions(losses):
-            value = sums.log_ceilings(sums.tilts()) - self._log_share
-            both.append(np.logaddexp(value - guesses, np.log(extra)))
-        larger: Array = np.maximum(both[0], both[1])
-        return larger
+    def log_terms(self, loss: float, _: float = 0.0) -> tuple[float, float]:
+        """Logs of upper bounds on both terms of the larger profile at the threshold e^loss >= 1."""
+        log_high, log_added = -np.inf, -np.inf
+        for sums, extra in self._directions(loss):
+            tilt, log_extra = sums.tilts(), float(np.log(extra))
+            log_value = float(sums.log_ceilings(tilt)[0]) - self._log_share
+            # Chernoff's bound is good enough where the other direction is larger, or what is added
+            if log_value > max(log_high, log_extra - _NEGLIGIBLE):
+                log_sharp = sums.log_upper(0, float(tilt[0])) - self._log_share
+                log_value = min(log_value, log_sharp)
+            log_high, log_added = max(log_high, log_value), max(log_added, log_extra)
+        return log_high + _MARGIN, log_added
 
-    def log_values(self, losses: Array) -> Array:
-        """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
-        high, count = np.full(losses.shape, -np.inf), self._log_share
-        for sums, extra in self._directions(losses):
-            tilts, log_extra = sums.tilts(), np.log(extra)
-            values = sums.log_ceilings(tilts) - count
-            # Chernoff's bound is good enough where the other direction is larger
-            is_open = np.logaddexp(values, log_extra) > high
-            for place in np.flatnonzero(is_open & (values > log_extra - _NEGLIGIBLE)).tolist():
-                sharp = sums.log_upper(place, float(tilts[place])) - count
-                values[place] = min(values[place], sharp)
-            high = np.maximum(high, np.logaddexp(values, log_extra))
-        return high + _MARGIN
-
-    def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
-        """sum B (X - x) and sum B (1 - x X) for each threshold, and what is added to each."""
+    def _directions(self, loss: float) -> tuple[tuple[Sums, float], tuple[Sums, float]]:
+        """sum B (X - x) and sum B (1 - x X), and what is added to each."""
         weights, ratios = _spread_ratios(self.noise, self._cut)
         weights = np.append(self.rate * weights, 1.0 - self.rate)
-        x = np.exp(losses)[:, None]
+        x = math.exp(loss)
         ahead, behind = ratios - x, 1.0 - x * ratios
         size = _RATIO_UNITS * (x + ratios), _RATIO_UNITS * (1.0 + x * ratios)
-        none = np.zeros((losses.size, 1))
         sums = [
-            Sums(weights, np.hstack([value, none]), np.hstack([error, none]), float(self.batches))
+            Sums(
+                weights,
+                np.append(value, 0.0)[None],
+                np.append(error, 0.0)[None],
+                float(self.batches),
+            )
             for value, error in zip((ahead, behind), size, strict=True)
         ]
-        lost = np.exp(losses) * self.lost
+        lost = x * self.lost
         return ((sums[0], lost + _OVERFLOW * self.lost * (1.0 + self.lost)), (sums[1], lost))
 
     @property
@@ -207,38 +199,30 @@ def clones_help(noise: float, batches: int) -> bool:
     return bool(_levels(noise, batches))
 
 
-def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
+def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
     The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
-    chords; what is left at the last one counts as revealed. A rough pair has fewer of both.
+    chords; what is left at the last one counts as revealed.
     """
     levels = _levels(noise, batches)
-    levels, step = (levels[::_EVERY], _ROUGH_STEP) if is_rough else (levels, _STEP)
-    losses = _thresholds(noise, levels, step)
-    estimates = np.array([one.log_estimates(losses) for one in levels])
-    high = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
-    best = np.argmin(estimates, axis=0)
-    promising = estimates.min(axis=(0, 1)) < high
-    for which, level in enumerate(levels):
-        wanted = (best == which).any(axis=0) & promising
-        if wanted.any():
-            high[wanted] = np.minimum(high[wanted], level.log_values(losses[wanted]))
-    return _with_revealed(losses, np.minimum.accumulate(np.minimum(high, 0.0)))
+    losses = _thresholds(noise, levels)
+    least = LeastOfBounds([level.log_terms for level in levels])
+    high = np.array([least.log_value(loss) for loss in losses.tolist()])
+    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
+    high = np.minimum(np.minimum(high, known), 0.0)
+    return _with_revealed(losses, np.minimum.accumulate(high))
 
 
 _NEGLIGIBLE = 7.0
 """So many nats below what is added anyway, Chernoff's bound is good enough."""
 
-_BELOW_CHERNOFF = (1.0, 2.5, 4.0)
-"""Guesses by how many nats Chernoff's bound is above what it bounds; each may choose another c."""
 
-
-def _thresholds(noise: float, levels: tuple[NullRecordClones, ...], step: float) -> Array:
+def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:
     """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
     spread = levels[len(levels) // 2].spread
     end = (_REACH + 0.5 / noise) / noise
-    near = spread * np.arange(0.0, _SPREADS, step)
+    near = spread * np.arange(0.0, _SPREADS, _STEP)
     near = near[near < 0.5 * end]
     more = np.log(end / near[-1]) / np.log(_GROWTH) if near[-1] > 0.0 else 0.0
     far = near[-1] * _GROWTH ** np.arange(1.0, max(more, 0.0))
