@@ -6,6 +6,7 @@ from reproduce import (
     asoodeh2020,
     bok2024,
     chen2024,
+    choquette2025,
     chua2024,
     gallery,
     girgis2021,
@@ -16,6 +17,7 @@ from reproduce import (
 __all__ = ["EVERYTHING", "PAPERS"]
 
 PAPERS = tuple(
-    one.PAPER for one in (wang2023, girgis2021, asoodeh2020, chen2024, chua2024, bok2024)
+    one.PAPER
+    for one in (wang2023, girgis2021, asoodeh2020, chen2024, chua2024, bok2024, choquette2025)
 )
 EVERYTHING = (reference.PAPER, *PAPERS, gallery.PAPER)

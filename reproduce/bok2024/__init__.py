@@ -15,8 +15,8 @@ FIGURE_1 = Item(
     descent.figure_values,
     descent.figure_tables,
     (
-        "The formula is exact: linear losses with the penalty attain it. Releasing every step costs "
-        "more without end, the last iterate never more than 39 steps would.",
+        "The formula is exact: linear losses with the penalty attain it. The cost of releasing every "
+        "step grows without bound; that of the last iterate stays below the cost of 39 released steps.",
     ),
     descent.draw,
     (6.6, 4.6),
@@ -36,9 +36,9 @@ TABLE_1 = Item(
         "Shuffling the batches in every epoch lowers the upper end further, which the paper does not "
         "claim.",
         "The theorems are about gradients of smooth convex losses. The experiment clips gradients at 5 "
-        "with features of norm up to 8, so that clipping is at work. For one score, as in binary "
+        "with features of norm up to 8, so clipping is active. With a single score, as in binary "
         "logistic regression, a clipped gradient is still that of a convex loss; for ten classes the "
-        "paper's conditions do not say so.",
+        "paper's conditions do not cover it.",
     ),
 )
 

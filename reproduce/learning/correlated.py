@@ -26,7 +26,7 @@ from sharpdp.learn import banded_strategy, prefix_error
 __all__ = ["report"]
 
 DELTA, CLIP = 1e-5, 1.0
-EPSILONS, RATES = (1.0, 3.0, 8.0), (0.5, 1.0, 2.0, 4.0)
+EPSILONS, RATES = (1.0, 3.0, 8.0), (1.0, 2.0, 4.0)
 BANDS = (1, 2, 4, 8, 16, 32)
 
 
@@ -55,7 +55,7 @@ class Size:
         fixed = dp.DeterministicBatches(**self.sizes)
         bins = dp.BallsAndBins(**self.sizes, order="kept")
         epoch = fixed.steps // self.epochs
-        cyclic = [
+        cyclic: list[tuple[dp.batches.BatchScheme, int]] = [
             (dp.batches.CyclicPoissonBatches(**self.sizes, cycle_length=bands), bands)
             for bands in BANDS
             if bands * self.batch_size <= len(self.images.train)
@@ -92,7 +92,7 @@ def calibrated(
     found = []
     for place, (plan, bands) in enumerate(choices):
         noise = dp.calibrate(
-            lambda multiplier, plan=plan, bands=bands: mechanism(plan, bands, multiplier),
+            partial(mechanism, plan, bands),
             epsilon=epsilon,
             delta=DELTA,
             adjacency="zero-out",

@@ -175,7 +175,7 @@ def _drawn_at_equal_epsilon(found: dict[str, Any], path: Path, title: str) -> No
         )
         axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
         axes.minorticks_off()
-        words = "bars: spread over seeds; the best of four learning rates"
+        words = "bars: spread over seeds; the best of several learning rates"
         finish(axes, title, words, loc="lower right")
         return axes
 

@@ -39,6 +39,12 @@ def test_the_site_stands_on_its_own(tmp_path: Path) -> None:
     assert fetched_elsewhere(site) == []
     assert dead_ends(site) == []
     assert "<math " in (site / "shuffle-proof.html").read_text("utf-8")
+    for page in site.rglob("*.html"):
+        text = re.sub(
+            r"<pre>.*?</pre>|<code.*?</code>|<[^>]*>", "", page.read_text("utf-8"), flags=re.S
+        )
+        assert not re.search(r"\$\\|\\[a-z]+\$", text), f"{page.name}: a formula that is not one"
+        assert not re.search(r"\*\*(keywords|kwargs): (object|Any)\)", text), page.name
     if CHROMIUM is None:
         pytest.skip("all but the look in a browser passed; for that: apt-get install chromium")
     look(site)

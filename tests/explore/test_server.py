@@ -146,8 +146,9 @@ def test_long_work_that_nobody_waits_for_is_ended(server: ExploreServer) -> None
         time.sleep(0.05)
     (stopped,) = before - set(server.pool.processes)
     assert len(server.pool.processes) == len(before)
-    with pytest.raises(ProcessLookupError):
-        os.kill(stopped, 0)
+    if sys.platform != "win32":  # where a signal of 0 would be Ctrl-C
+        with pytest.raises(ProcessLookupError):
+            os.kill(stopped, 0)
 
 
 def test_a_process_that_can_stop_by_itself_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

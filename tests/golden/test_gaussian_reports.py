@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.bounds.shuffle_model import profile_reports
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.gaussian_reports import (
     NoiseCells,
@@ -15,7 +16,11 @@ from sharpdp.bounds.shuffle_model.gaussian_reports import (
     dominating_noise,
     largest_noise,
 )
-from sharpdp.bounds.shuffle_model.profile_reports import attained_profile, clones_above
+from sharpdp.bounds.shuffle_model.profile_reports import (
+    attained_profile,
+    clones_above,
+    clones_of,
+)
 from sharpdp.numerics.normal_tails import normal_tails
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import above_all
@@ -249,3 +254,85 @@ def test_masses_of_the_blanket():
         assert 1.0 - reports.weights[-1] == pytest.approx(2 * float(mpmath.ncdf(-0.25)), rel=1e-14)
         mean = math.fsum(w * x for w, x in zip(reports.weights, reports.first, strict=True))
         assert mean + rest == pytest.approx(1.0, abs=1e-14)
+
+
+def mixed(rows):
+    """The distribution of how often each report occurs, of independent reports with these rows."""
+    law = {(0,) * len(rows[0]): 1.0}
+    for row in rows:
+        longer = {}
+        for counts, mass in law.items():
+            for report, chance in enumerate(row):
+                new = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
+                longer[new] = longer.get(new, 0.0) + mass * chance
+        law = longer
+    return law
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "users"),
+    [
+        # its two orders end at losses 1.24 and 1.00: chords beyond the shorter one were too high
+        (
+            [0.0, 0.29294829, 0.51248233, 0.19456938],
+            [0.02329057, 0.1076038, 0.19538719, 0.67371844],
+            4,
+        ),
+        # outcomes that only Q has, of which all reports may consist
+        ([0.0, 0.25, 0.75], [0.5, 0.25, 0.25], 3),
+        # most is revealed, either way
+        ([0.0, 0.1, 0.9], [0.8, 0.2, 0.0], 2),
+        ([0.3, 0.7], [0.6, 0.4], 1),
+    ],
+)
+@pytest.mark.parametrize("lists_all", [True, False])
+def test_others_of_a_finite_pair(p, q, users, lists_all, monkeypatch):
+    """All counts enumerated, both orders, at and between the losses of the pair from below."""
+    if not lists_all:
+        monkeypatch.setattr(profile_reports, "listed", lambda *arguments: None)
+    p, q = (np.array(row) / sum(row) for row in (p, q))
+    found = profile_reports.attained_pair(dp.FinitePair(p=p.tolist(), q=q.tolist()))
+    for pair, own, crowd in ((found, p, q), (found.reverse(), q, p)):
+        try:
+            lower = profile_reports._with_others(pair, users, 1.0, 4.0)
+        except dp.NotCertified:
+            assert not lists_all
+            continue
+        first, second = mixed([own, *[crowd] * (users - 1)]), mixed([crowd] * users)
+        for one, a, b in ((lower, first, second), (lower.reverse(), second, first)):
+            losses = np.array([0.0, *(loss for loss in one.losses if loss > 0.0)])
+            for loss in (*losses, *(0.9995 * losses), *(0.5 * (losses[1:] + losses[:-1]))):
+                truth = sum(max(mass - math.exp(loss) * b[k], 0.0) for k, mass in a.items())
+                assert delta(one, loss, 0) <= truth * (1.0 + 1e-8) + 1e-15
+            if lists_all:
+                assert delta(one, 0.0, 0) >= 0.999 * sum(max(a[k] - b[k], 0.0) for k in a)
+
+
+def test_deficits_of_drawn_users_count_at_their_own_rate():
+    """The formula of Theorem 2 for two users of four with one choice of E, all terms enumerated."""
+    pair, users, rate = AtomicPair.approximate(1.0, 0.05), 2, 0.5
+    for loss in (0.1, 0.4):
+        x, values = math.exp(loss), []
+        alone = rate * delta(pair, math.log1p(math.expm1(loss) / rate), 1)
+        for log_budget, members in profile_reports._budgets(pair, users):
+            eta = delta(pair, log_budget, 1) * math.exp(-log_budget)
+            clones = clones_of(pair, log_budget, members, rate)
+            terms = list(zip(clones.weights, *clones.ratios[:2], strict=True))
+            main = sum(
+                math.prod(term[0] for term in drawn)
+                * max(sum(first - x * second for _, first, second in drawn), 0.0)
+                for drawn in itertools.product(terms, repeat=members)
+            )
+            extra = (x - 1.0) * (1.0 + 2.0 * (1.0 - rate) * eta) + 2.0 * alone
+            values.append(main / members + members * eta * extra)
+        reference = min(*values, alone)
+        assert delta(clones_above(pair, users, rate), loss, 1) >= reference * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.2, 50.0, 1e4])
+@pytest.mark.parametrize("kind", [dp.LocalGaussian, dp.Gaussian])
+def test_one_report_with_next_to_no_noise_or_nothing_but_noise(noise, kind):
+    answer = dp.account(dp.ShuffledReports(users=1, randomizer=kind(noise))).epsilon(delta=1e-9)
+    exact = dp.account(dp.Gaussian(noise)).epsilon(delta=1e-9)
+    assert answer.lower <= exact.upper
+    assert exact.lower <= answer.upper <= 1.05 * exact.upper

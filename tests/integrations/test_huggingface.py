@@ -141,6 +141,11 @@ def test_a_trainer_that_stops_early_is_accounted_for_what_ran(tmp_path: Path) ->
         ({"ignore_data_skip": True}, {}, "ignore_data_skip"),
         ({"accelerator_config": {"split_batches": True}}, {}, "split_batches"),
         ({"accelerator_config": {"dispatch_batches": True}}, {}, "dispatch_batches"),
+        (
+            {"accelerator_config": {"gradient_accumulation_kwargs": {"num_steps": 2}}},
+            {},
+            "gradient_accumulation_steps",
+        ),
         ({"max_steps": 46}, {}, "at most the 45 steps"),
         ({"include_num_input_tokens_seen": True}, {}, "include_num_input_tokens_seen"),
         ({}, {"model_init": Model}, "model_init"),

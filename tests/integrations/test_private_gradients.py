@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Barrier, Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -163,6 +165,35 @@ def test_any_batch_but_the_next_one_is_refused_and_nothing_is_released() -> None
     with pytest.raises(dp.InvalidArgument, match="step 1 of the plan"):
         run.backward(batches[0])
     assert run.step == 1
+
+
+def test_threads_release_a_batch_once() -> None:
+    run = made()
+    batches, together, refused = list(run.loader()), Barrier(4), []
+    take = run.gradients.sum
+
+    def slow(*rows: torch.Tensor) -> Any:
+        total = take(*rows)
+        sleep(0.1)
+        return total
+
+    object.__setattr__(run.gradients, "sum", slow)
+
+    def release() -> None:
+        together.wait()
+        try:
+            run.backward(batches[0])
+        except dp.InvalidArgument as refusal:
+            refused.append(str(refusal))
+
+    threads = [Thread(target=release) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert run.step == 1
+    assert len(refused) == 3
+    assert all("step 1 of the plan" in words for words in refused)
 
 
 def test_batches_that_were_loaded_ahead_come_again() -> None:

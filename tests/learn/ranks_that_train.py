@@ -41,14 +41,14 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(40, 3, generator=generator), torch.arange(40) % 2
 
 
-def run(some_model: nn.Module | None = None, **more: Any) -> Training:
+def run(some_model: nn.Module | None = None, plan: Any = PLAN, **more: Any) -> Training:
     inputs, targets = data()
     settings: dict[str, Any] = {"clip": 0.7, "key": KEY, "inputs": inputs, **more}
     optimizer_of = some_model or model()
     settings.setdefault("physical_batch_size", 1)  # so that every rank has pieces of most batches
     adam = torch.optim.Adam(optimizer_of.parameters(), lr=0.1)
     return Training(
-        PLAN,
+        plan,
         optimizer_of,
         nn.CrossEntropyLoss(),
         settings.pop("inputs"),
@@ -105,6 +105,19 @@ def random(_: Path) -> str:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(3, 9), nn.Dropout(0.5), nn.Linear(9, 2))
     return trained(run(layers, physical_batch_size=2))
+
+
+def correlated(folder: Path) -> str:
+    """A run with correlated noise that is saved and resumed in the middle."""
+    plan = dp.CorrelatedNoise(
+        dp.DeterministicBatches(dataset_size=40, batch_size=4, epochs=2),
+        strategy=dp.BandedStrategy(coefficients=(1.0, 0.5, 0.3)),
+        noise_multiplier=2.0,
+    )
+    first = run(plan=plan).run(steps=7, checkpoint=folder / "correlated.pt", progress=False)
+    first.close()
+    again = run(plan=plan, key=b"x" * 32).resume(folder / "correlated.pt")
+    return trained(again)
 
 
 def plain(_: Path) -> str:

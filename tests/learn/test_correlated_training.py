@@ -323,6 +323,32 @@ def test_steps_come_one_after_the_other_and_once() -> None:
     assert noise.added(zero, 1)["a"].shape == (3,)
 
 
+@pytest.mark.parametrize("name", ["banded", "buffered"])
+def test_a_run_is_accounted_as_far_as_it_was_run(name: str, tmp_path: Path) -> None:
+    """Also after a crash, and it stops before a budget is exceeded."""
+    run = training(STRATEGIES[name])
+    one_epoch = run.mechanism.stopped_after(10)
+    known = dp.account(one_epoch, adjacency="zero-out").epsilon(delta=1e-5).upper
+    run.run(epsilon=known * 1.0001, delta=1e-5, progress=False)
+    assert run.step == 10
+    assert run.epsilon(delta=1e-5).upper == known
+    # single participation: the norm of a column
+    column = STRATEGIES[name].column(0, 10)
+    gaussian = dp.account(dp.Gaussian(noise_multiplier=NOISE / float(np.linalg.norm(column))))
+    assert known == pytest.approx(gaussian.epsilon(delta=1e-5).upper, rel=1e-6)
+    whole = training(STRATEGIES[name]).run(progress=False)
+    assert whole.epsilon(delta=1e-5).upper > known * 1.3
+    ledger = dp.Ledger(
+        tmp_path / "ledger.jsonl",
+        epsilon=known * 1.0001,
+        delta=1e-5,
+        choice="fixed in advance",
+        adjacency="zero-out",
+    )
+    again = training(STRATEGIES[name]).run(budget=ledger, progress=False)
+    assert again.step == 10
+
+
 def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(dp.InvalidArgument, match="got MinSeparation, a promise about batches"):
         training(STRATEGIES["banded"], plan=MinSeparation(steps=30, separation=10))

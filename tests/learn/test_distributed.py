@@ -60,6 +60,7 @@ def two_ranks(two_folder: Path) -> dict[str, list[str]]:
     tasks = (
         "plain",
         "wrapped",
+        "correlated",
         "random",
         "noise_of_its_own",
         "shards",
@@ -92,6 +93,12 @@ def test_ranks_whose_data_differ_do_not_train_together(two_ranks: dict[str, list
     assert two_ranks["own_order"] == ["data must be the same on all 2 ranks"] * 2
     claimed = {text.split()[1] for text in two_ranks["own_loop"]}
     assert set(two_ranks["random_rows"]) == claimed
+
+
+def test_correlated_noise_is_the_same_on_two_ranks_and_after_a_resume(
+    two_ranks: dict[str, list[str]], tmp_path: Path
+) -> None:
+    assert two_ranks["correlated"] == [ranks_that_train.correlated(tmp_path)] * 2
 
 
 def test_random_layers_draw_the_same_on_any_number_of_ranks(

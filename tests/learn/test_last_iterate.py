@@ -108,6 +108,23 @@ def test_a_resumed_run_is_the_same_and_keeps_its_releases(tmp_path: Path) -> Non
         other.resume(tmp_path / "run")
 
 
+def test_parts_of_epochs_are_no_runs_of_their_own() -> None:
+    """Over cyclic batches no record is used last in both parts; the lower side of two runs needs one."""
+    x, y = data()
+    cyclic = mechanism(dp.DeterministicBatches)
+    training = LastIterateTraining(cyclic, x, y, classes=2)
+    training.run(steps=4, progress=False).release()
+    assert training.guarantee.mechanism == cyclic.stopped_after(4)
+    training.run(steps=2, progress=False)
+    with pytest.raises(dp.InvalidArgument, match="ends of epochs, of 3 steps each"):
+        training.release()
+    assert training.releases == (4,)
+    whole = LastIterateTraining(cyclic, x, y, classes=2)
+    whole.run(steps=3, progress=False).release()
+    whole.run(steps=3, progress=False).release()
+    assert whole.releases == (3, 6)
+
+
 def test_shuffled_batches_are_released_where_the_theorem_says() -> None:
     x, y = data()
     redrawn = LastIterateTraining(mechanism(dp.ShuffledBatches), x, y, classes=2)

@@ -1,6 +1,7 @@
 """Arrays of questions are answered in one pass, and as well as one by one."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from scipy.special import ndtr, ndtri
 import sharpdp as dp
 from sharpdp.composition import many_questions
 from sharpdp.composition.composition import Composition
-from sharpdp.numerics.hull import peaks
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
 
@@ -21,6 +21,10 @@ RUNS = {
     "outcomes": dp.RandomizedResponse(local_epsilon=1.0) * 10,
     "mass at infinity": dp.ApproximateDP(epsilon=0.5, delta=1e-7) * 5,
     "Gaussian": dp.Gaussian(noise_multiplier=1.0),
+    "reports": dp.ShuffledReports(
+        users=1000, randomizer=dp.RandomizedResponse(local_epsilon=2.0, categories=2)
+    ),
+    "losses": dp.PrivacyLoss(losses=[-1.0, 0.0, 1.5], masses=[0.1, 0.5, 0.3], mass_at_infinity=0.1),
 }
 
 QUESTIONS = {
@@ -156,16 +160,33 @@ def shifted_delta(mu: float, epsilon: float) -> float:
     return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
-def test_peaks_are_above_concave_functions() -> None:
-    rng = np.random.default_rng(5)
-    x = np.sort(rng.uniform(0.5, 2.0, (200, 3)), axis=1)
-    top = rng.uniform(x[:, 0], x[:, 2])[:, None]
-    steep = rng.uniform(0.1, 3.0, (200, 2))
+def test_epsilons_of_listed_losses_in_closed_form() -> None:
+    """Of three losses the profile is a polyline in e^epsilon, which is inverted in exact numbers."""
+    p, q = (
+        [Fraction(1, 2), Fraction(3, 8), Fraction(1, 8)],
+        [Fraction(1, 8), Fraction(3, 8), Fraction(1, 2)],
+    )
+    pair = dp.FinitePair(p=[float(x) for x in p], q=[float(x) for x in q])
+    run = dp.account(pair).upper_derivations[0].composition
+    assert isinstance(run, Composition)
+    deltas = np.geomspace(1e-12, 0.3, 200)
+    low, high = run.epsilons(np.log(deltas), 1e-3, deltas)
+    # between ratios 1 and 4 only the first outcome counts: delta = 1/2 - x/8
+    truth = np.log(4.0 - 8.0 * deltas)
+    assert np.all(low <= truth * (1 + 1e-12))
+    assert np.all(truth * (1 - 1e-12) <= high)
+    assert np.all(high - low <= 1e-3 * high)
 
-    def tent(at: np.ndarray) -> np.ndarray:
-        return np.where(at < top, steep[:, :1] * (at - top), steep[:, 1:] * (top - at))
 
-    noise = 1e-6 * rng.uniform(size=(200, 3))
-    found = peaks(x, tent(x) - noise, tent(x) + noise)
-    assert np.all(found >= 0.0)
-    assert np.isfinite(found).sum() > 50
+def test_epsilons_below_a_mass_at_infinity_are_infinite() -> None:
+    pair = dp.FinitePair(p=[0.5, 0.25, 0.25], q=[0.25, 0.75, 0.0])
+    run = dp.account(pair).upper_derivations[0].composition
+    assert isinstance(run, Composition)
+    deltas = np.geomspace(1e-3, 0.45, 60)
+    low, high = run.epsilons(np.log(deltas), 1e-3, deltas)
+    finite = deltas > 0.25
+    assert np.all(np.isinf(low[~finite]))
+    truth = np.log(2.0 - 4.0 * (deltas[finite] - 0.25))
+    assert np.all(low[finite] <= truth * (1 + 1e-12))
+    assert np.all(truth * (1 - 1e-12) <= high[finite])
+    assert np.all(high[finite] - low[finite] <= 1e-3 * high[finite])

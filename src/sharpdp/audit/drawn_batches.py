@@ -40,6 +40,7 @@ from sharpdp.batches import (
 )
 from sharpdp.batches.scheme import Indices, batches_per_epoch
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
+from sharpdp.mechanisms import MinSeparation
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 
@@ -156,7 +157,8 @@ def sampler(
 
     Args:
         batches: The batches in the order of the steps, empty ones included.
-        scheme: The scheme that is accounted, with its dataset_size.
+        scheme: The scheme that is accounted, with its dataset_size; or a `MinSeparation`, whose promise
+            is then checked.
         false_alarm: Probability, in (0, 1), with which a loader that follows the scheme may be called
             inconsistent.
 
@@ -179,16 +181,19 @@ def sampler(
     given: object = scheme
     if isinstance(given, type) or not isinstance(given, BatchScheme):
         raise WrongType(f"scheme must be a batch scheme; got {short_repr(given)}.")
-    if scheme.dataset_size is None:
+    if isinstance(scheme, MinSeparation):
+        drawn = Drawn.of(batches, None)
+    elif scheme.dataset_size is None:
         raise InvalidArgument(
             "scheme must have a dataset_size to be held against batches; got None."
         )
-    drawn = Drawn.of(batches, scheme.dataset_size)
+    else:
+        drawn = Drawn.of(batches, scheme.dataset_size)
     if len(drawn.sizes) > scheme.steps:
         raise invalid("batches", f"at most the {scheme.steps} of the scheme", len(drawn.sizes))
     findings, p_value = judged(_tests(drawn, scheme), level)
     fits: tuple[str, ...] = ()
-    if any(one.failed for one in findings):
+    if any(one.failed for one in findings) and scheme.dataset_size is not None:
         fits = tuple(
             dict.fromkeys(
                 other.label
@@ -208,8 +213,8 @@ class Drawn:
     dataset_size: int
 
     @classmethod
-    def of(cls, batches: object, dataset_size: int) -> Drawn:
-        """The batches, checked: lists of whole numbers, at least one batch."""
+    def of(cls, batches: object, dataset_size: int | None) -> Drawn:
+        """The batches, checked: lists of whole numbers, at least one batch; None for as many as come."""
         if not has_entries(batches):
             raise WrongType(f"batches must be lists of positions; got {short_repr(batches)}.")
         arrays = []
@@ -225,7 +230,10 @@ class Drawn:
         if not arrays:
             raise invalid("batches", "at least one", 0)
         sizes = np.array([array.size for array in arrays], dtype=np.int64)
-        return cls(np.concatenate(arrays), sizes, dataset_size)
+        examples = np.concatenate(arrays)
+        if dataset_size is None:
+            dataset_size = int(examples.max(initial=0)) + 1
+        return cls(examples, sizes, dataset_size)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -282,7 +290,27 @@ def _tests(drawn: Drawn, scheme: BatchScheme) -> list[Finding]:
         return findings + _shuffled(drawn, scheme)
     if isinstance(scheme, DeterministicBatches | BufferedShuffle):
         return findings + _stored_order(drawn, scheme)
+    if isinstance(scheme, MinSeparation):
+        return findings + _separated(drawn, scheme)
     raise Unsupported(f"no test is known for {scheme.label}.")
+
+
+def _separated(drawn: Drawn, scheme: MinSeparation) -> list[Finding]:
+    """How often an example comes at most, and how soon again at least."""
+    order = np.lexsort((drawn.steps, drawn.examples))
+    examples, steps = drawn.examples[order], drawn.steps[order]
+    gaps = np.diff(steps)[np.diff(examples) == 0]
+    nearest = int(gaps.min(initial=scheme.steps))
+    most = int(np.bincount(drawn.examples, minlength=1).max())
+    planned = scheme.participations or 0
+    uses = f"an example comes {most:,} times, where {planned:,} are allowed"
+    again = (
+        f"an example comes again after {nearest:,} steps, where {scheme.separation:,} are needed"
+    )
+    return [
+        certain("participations", uses, holds=most <= planned),
+        certain("separation", again, holds=nearest >= scheme.separation),
+    ]
 
 
 def _distinct(drawn: Drawn) -> Finding:

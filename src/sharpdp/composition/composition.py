@@ -30,15 +30,11 @@ from sharpdp.composition.elementary_bounds import (
     largest_losses,
 )
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
-from sharpdp.composition.false_negatives import (
-    false_negative_rates,
-    false_negatives,
-    true_positive_rates,
-    true_positives,
-)
+from sharpdp.composition.false_negatives import false_negatives, true_positives
 from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
+from sharpdp.composition.many_rates import false_negative_rates, true_positive_rates
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
 from sharpdp.composition.sampled_gaussian import (
@@ -503,7 +499,7 @@ class Composition:
         """`epsilon` at many deltas in one pass: all lower and all upper ends."""
         with extremes_allowed():
             if self.single_pair is not None:
-                low, high = epsilons_of(self.single_pair, log_deltas, deltas)
+                low, high = epsilons_of(self.single_pair, log_deltas, deltas, relative_width)
                 return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
             return epsilons(self, log_deltas, deltas, relative_width)
 

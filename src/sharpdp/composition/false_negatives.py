@@ -13,14 +13,13 @@ the other would be rounded next to one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.hull import cell_minima, concave_maximum, peaks
+from sharpdp.numerics.hull import cell_minima, concave_maximum
 from sharpdp.numerics.roots import (
     crossing_in_passes,
     falling_root,
@@ -41,22 +40,16 @@ from sharpdp.pairs.pair import Pair
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
 
-_FARTHEST = 1e7
+FARTHEST = 1e7
 """No threshold beyond this is looked for."""
 
 _SMALLEST_ALPHA = 1e-300
 """Rates below this are answered by monotony: their inverses would be no doubles."""
 
-FEW = 3
-"""So many rates are asked one by one."""
-
 _TERM = 1e-15
 """Terms of a sum of hockey stick and x alpha, and x itself, are right to within this."""
 
-_FIRST_LOOK = 1e-3
-"""How well delta is known at least where rates are read off it, in its logarithm."""
-
-_SMALLEST_RATE, _FINEST = 1e-3, 1e-8
+_SMALLEST_RATE, FINEST = 1e-3, 1e-8
 """Rates below the first are not resolved relative to themselves, nor is delta below the second."""
 
 
@@ -84,7 +77,9 @@ def _bounded(epsilons: Array, low: Array, high: Array) -> list[BoundedLine]:
     return [BoundedLine(*row) for row in rows]
 
 
-def _lines(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> tuple[Array, Array]:
+def missed_lines(
+    epsilons: Array, alphas: Array | float, low: Array, high: Array
+) -> tuple[Array, Array]:
     """(lower, upper) of 1 - H_x - x alpha at x = e^epsilon, from the ends of log delta at |epsilon|.
 
     Below zero log delta is that of the other direction: 1 - H_x = x (1 - H_{1/x}).
@@ -98,7 +93,9 @@ def _lines(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> t
     return below - rounding, above + rounding
 
 
-def _points(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> tuple[Array, Array]:
+def hit_points(
+    epsilons: Array, alphas: Array | float, low: Array, high: Array
+) -> tuple[Array, Array]:
     """(lower, upper) of H_x + x alpha at x = e^epsilon: sums of positive terms, each relative to itself.
 
     Below zero H_x(P||Q) = 1 - x + x H_{1/x}(Q||P), and log delta is that of the other direction.
@@ -111,84 +108,6 @@ def _points(epsilons: Array, alphas: Array | float, low: Array, high: Array) -> 
     below = rest + share * np.where(delta_low > tiny, delta_low, 0.0) + x * alphas
     above = rest + share * np.maximum(delta_high, tiny) + x * alphas
     return below * (1.0 - 2.0 * _TERM), above * (1.0 + 2.0 * _TERM)
-
-
-def false_negative_rates(
-    composition: Composition, alphas: Array, tolerance: float
-) -> tuple[Array, Array]:
-    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
-
-    def around(x: Array, low: Array, high: Array, alphas: Array) -> tuple[Array, Array]:
-        above = np.minimum(peaks(x, low, high), np.nextafter(1.0 - alphas, 1.0))
-        return np.maximum(0.0, np.max(low, axis=1)), above
-
-    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    if alphas.size > FEW:
-        low, high = _at_once(composition, alphas, tolerance, _lines, around)
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
-    return low, high
-
-
-def true_positive_rates(
-    composition: Composition, alphas: Array, tolerance: float
-) -> tuple[Array, Array]:
-    """`true_positives` at many rates in one pass: all lower and all upper ends."""
-
-    def around(x: Array, low: Array, high: Array, alphas: Array) -> tuple[Array, Array]:
-        return np.maximum(-peaks(x, -high, -low), alphas), np.minimum(np.min(high, axis=1), 1.0)
-
-    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    if alphas.size > FEW:
-        low, high = _at_once(composition, alphas, tolerance, _points, around)
-    # next to one they are better read off the false negatives
-    later = np.flatnonzero(low > 0.5)
-    if later.size:
-        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
-        below = np.array([one_minus_down(missed) for missed in missed_high.tolist()])
-        above = np.array([one_minus_up(missed) for missed in missed_low.tolist()])
-        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
-    return low, high
-
-
-def _at_once(
-    composition: Composition,
-    alphas: Array,
-    tolerance: float,
-    values: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
-    around: Callable[[Array, Array, Array, Array], tuple[Array, Array]],
-) -> tuple[Array, Array]:
-    """Rates from three thresholds around the extremum of each alpha, all of them asked in one pass.
-
-    NaN for extreme rates, and where that leaves an answer wider than asked.
-    """
-    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    if not left.size:
-        return low, high
-    finest = min(max(0.2 * tolerance, _FINEST), _FIRST_LOOK)
-    profile = FullProfile(composition, composition.reverse(), finest)
-    best, step = np.empty(alphas.size), np.empty(alphas.size)
-    best[left], step[left] = profile.thresholds_at_rates(alphas[left])
-    for sharper, share in ((1.0, 0.3), (0.125, 0.6), (0.01, 1.0)):
-        profile = replace(profile, tolerance=max(sharper * finest, _FINEST))
-        bottom, top = np.full(left.size, -np.inf), np.full(left.size, np.inf)
-        # the less delta is known, the longer must a step be for the extremum to show
-        for factor in (1.0, 4.0, 16.0, 64.0):
-            move = factor * step[left]
-            epsilons = np.concatenate([best[left] - move, best[left], best[left] + move])
-            ends = values(epsilons, np.tile(alphas[left], 3), *profile.log_deltas(epsilons))
-            x, below, above = (part.reshape(3, -1).T for part in (np.exp(epsilons), *ends))
-            interval = around(x, below, above, alphas[left])
-            bottom, top = np.fmax(bottom, interval[0]), np.fmin(top, interval[1])
-        close = top - bottom <= share * tolerance * top
-        low[left[close]], high[left[close]] = bottom[close], top[close]
-        left = left[~close]
-        if not left.size:
-            break
-    return low, high
 
 
 def false_negatives(
@@ -244,7 +163,7 @@ def _around_the_maximum(
     rough = max(profile.line(best, alpha).high, 0.0)
     above = max(profile.delta_above(best), _SMALLEST_RATE)
     finer = tolerance * min(1.0, max(rough, _SMALLEST_RATE) / above)
-    profile = replace(profile, tolerance=max(finer, _FINEST))
+    profile = replace(profile, tolerance=max(finer, FINEST))
     lines = profile.lines([best - step, best, best + step], alpha)
     for _ in range(8):
         if lines[0].high <= lines[1].low and lines[2].high <= lines[1].low:
@@ -270,7 +189,7 @@ def _outlined(
     smallest = 1e-9
     if min(alpha, high) < smallest:
         return interval  # it is at most x itself, and x at most 1/alpha: both stay ordinary numbers
-    sharper = replace(profile, tolerance=max(0.25 * profile.tolerance, _FINEST))
+    sharper = replace(profile, tolerance=max(0.25 * profile.tolerance, FINEST))
     asked = {line.x for line in lines if smallest < line.x < 1.0 / alpha}
     inside = {x: sharper.line(float(np.log(x)), alpha) for x in asked}
     outer = [BoundedLine(0.0, 0.0, 0.0), BoundedLine(1.0 / alpha, -1.0, 0.0)]
@@ -326,7 +245,7 @@ def _convex_minimum(
     low, high = alpha, min(at_one, 1.0)
     if high - low <= tolerance * high:
         return low, high
-    profile = FullProfile(composition, composition.reverse(), max(0.2 * tolerance, _FINEST))
+    profile = FullProfile(composition, composition.reverse(), max(0.2 * tolerance, FINEST))
     lines = _first_points(profile, alpha)
     widths: list[float] = []
     for _ in range(40):
@@ -419,7 +338,7 @@ class FullProfile:
         """The bounds on 1 - H_x - x alpha at one threshold."""
         direction = self._direction(epsilon)
         log_ends = direction.log_delta(abs(epsilon), self.tolerance)
-        low, high = _lines(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
+        low, high = missed_lines(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
         return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
 
     def lines(self, epsilons: list[float], alpha: float) -> list[BoundedLine]:
@@ -427,7 +346,7 @@ class FullProfile:
         if self.composition.single_pair is None:
             return [self.line(epsilon, alpha) for epsilon in epsilons]
         thresholds = np.array(epsilons)
-        return _bounded(thresholds, *_lines(thresholds, alpha, *self.log_deltas(thresholds)))
+        return _bounded(thresholds, *missed_lines(thresholds, alpha, *self.log_deltas(thresholds)))
 
     def point(self, epsilon: float, alpha: float) -> BoundedLine | None:
         """H_x + x alpha at x = e^epsilon, a sum of positive terms; None if it cannot be computed."""
@@ -436,7 +355,7 @@ class FullProfile:
             log_ends = direction.log_delta(abs(epsilon), self.tolerance)
         except NotCertified:  # other points may do
             return None
-        low, high = _points(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
+        low, high = hit_points(np.array([epsilon]), alpha, *(np.array([end]) for end in log_ends))
         return BoundedLine(float(np.exp(epsilon)), float(low[0]), float(high[0]))
 
     def points(self, epsilons: list[float], alpha: float) -> list[BoundedLine]:
@@ -444,7 +363,7 @@ class FullProfile:
         if self.composition.single_pair is not None:
             thresholds = np.array(epsilons)
             try:
-                ends = _points(thresholds, alpha, *self.log_deltas(thresholds))
+                ends = hit_points(thresholds, alpha, *self.log_deltas(thresholds))
             except NotCertified:
                 pass
             else:
@@ -471,50 +390,6 @@ class FullProfile:
         low, high = (np.where(ahead, delta, 1.0 - x * (1.0 - delta)) for delta in (low, high))
         slack = np.where(ahead, 0.0, 4.0 * _TERM)
         return np.maximum(low - slack, 0.0), np.minimum(high + slack, 1.0)
-
-    def thresholds_at_rates(self, alphas: Array) -> tuple[Array, Array]:
-        """`argmax` at many rates, and a step that is a thousandth of the scale there (not certified).
-
-        Rates Q[L > k] on a grid of k between those of the extreme alphas, interpolated in logarithms of
-        odds and improved twice by secants.
-        """
-        log_rate = float(np.log(alphas.min()))
-        last = min(self.composition.reach(log_rate), -log_rate)
-        first = -self.reverse.reach(float(np.log1p(-alphas.max())))
-        if not last - first < _FARTHEST:
-            (last, _), (first, _) = (
-                self.argmax(float(end)) for end in (alphas.min(), alphas.max())
-            )
-        grid = np.linspace(first, last, 129) if last > first else np.array([first, first + 1e-9])
-        wanted = np.log(alphas) - np.log1p(-alphas)
-        spacing = float(grid[1] - grid[0])
-        # differences as long as the spacing, so that they are not lost where other work takes over
-        rates = self._log_odds(grid, 0.5 * spacing)
-        usable = _falling_stretch(rates)
-        best = np.interp(-wanted, -rates[usable], grid[usable])
-        step = np.full(alphas.size, 1e-2 * spacing)
-        for _ in range(2):
-            before, after = (self._log_odds(best + move, 1e-3 * spacing) for move in (-step, step))
-            with np.errstate(all="ignore"):
-                fall = (before - after) / (2.0 * step)
-                move = (0.5 * (before + after) - wanted) / fall
-            usable = np.isfinite(move) & (fall > 0.0)
-            best = best + np.where(usable, np.clip(move, -100.0 * step, 100.0 * step), 0.0)
-            step = np.where(usable, np.minimum(1e-3 / np.maximum(fall, 1e-12), step * 10.0), step)
-        return best, step
-
-    def _log_odds(self, epsilons: Array, step: float) -> Array:
-        """About the log odds of Q[L > k] at each threshold k, from differences of the profile."""
-        both = np.concatenate([epsilons - step, epsilons + step])
-        before, after = np.split(np.exp(np.minimum(self.log_deltas(both)[1], 0.0)), 2)
-        lower, upper = np.exp(epsilons - step), np.exp(epsilons + step)
-        with np.errstate(all="ignore"):
-            # below zero H_x = 1 - x + x H_{1/x} of the other direction: the odds of what is missed
-            first = np.where(lower < 1.0, 1.0 - lower + lower * before, before)
-            ahead = (first - after) / (upper - lower)
-            behind = (after * upper - before * lower) / (upper - lower)
-            odds = np.where(upper >= 1.0, ahead / (1.0 - ahead), (1.0 - behind) / behind)
-            return np.asarray(np.log(odds))
 
     def kink(self, pair: Pair, best: float, scale: float, alpha: float) -> float:
         """The threshold near `best` at which Q[L > k] passes alpha, where the bound on f is largest."""
@@ -549,7 +424,7 @@ class FullProfile:
 
         if over(0.0) <= 0.0:
             return 0.0, _scale(self.composition, 0.0)
-        start, farthest = _scale(self.reverse, 0.0), min(self.reverse.largest_loss, _FARTHEST)
+        start, farthest = _scale(self.reverse, 0.0), min(self.reverse.largest_loss, FARTHEST)
         if (pair := self.reverse.single_pair) is None:
             root = falling_root(over, start, farthest)
         else:
@@ -564,18 +439,6 @@ class FullProfile:
         return -root, _scale(self.reverse, root)
 
 
-def _falling_stretch(values: Array) -> slice:
-    """The longest stretch without a rise or a NaN around the value that is nearest to zero."""
-    center = int(np.nanargmin(np.abs(values)))
-    is_falling = np.diff(values) < 0.0  # false for NaN too
-    after = np.flatnonzero(~is_falling[center:])
-    before = np.flatnonzero(~is_falling[:center])
-    return slice(
-        int(before[-1]) + 1 if before.size else 0,
-        center + int(after[0]) + 1 if after.size else values.size,
-    )
-
-
 def threshold_at_rate(composition: Composition, alpha: float) -> float:
     """About the threshold k >= 0 with Q[L > k] = alpha; 0 if it is below zero."""
 
@@ -585,7 +448,7 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
 
     if over(0.0) <= 0.0:
         return 0.0
-    start, farthest = _scale(composition, 0.0), min(composition.largest_loss, _FARTHEST)
+    start, farthest = _scale(composition, 0.0), min(composition.largest_loss, FARTHEST)
     if (pair := composition.single_pair) is None:
         return falling_root(over, start, farthest)
     return falling_root_in_passes(lambda k: pair.log_tail_q(k) - np.log(alpha), start, farthest)
@@ -593,4 +456,4 @@ def threshold_at_rate(composition: Composition, alpha: float) -> float:
 
 def _scale(composition: Composition, epsilon: float) -> float:
     """About the distance over which delta falls by a factor of e; bounded where it hardly falls."""
-    return 1.0 / max(composition.estimate(epsilon)[1], 1.0 / _FARTHEST)
+    return 1.0 / max(composition.estimate(epsilon)[1], 1.0 / FARTHEST)

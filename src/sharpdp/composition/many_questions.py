@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from sharpdp.composition.contour_engine import RangeEnds
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Engine
+from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
-from sharpdp.pairs.pair import Pair, epsilon_of, log_deltas_of
+from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.pair import Pair, ReversedPair, SymmetricPair, epsilon_of, log_deltas_of
 
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
@@ -47,6 +49,9 @@ def epsilons_at(run: AsksEpsilon, deltas: Array, width: float) -> Ends:
         low[~pure], high[~pure] = run.epsilons(np.log(positive), width, positive)
     return low, high
 
+
+_TERM = 1e-14
+"""More than the rounding of an exponential or a logarithm, and of what a table says of its points."""
 
 FEW, NEAR = 3, 1.5
 """So many questions are asked one by one; within so many nats of one that stayed wider than asked no
@@ -95,23 +100,85 @@ def epsilons(
     return _in_one_pass(composition, -log_deltas, ask, read, together)
 
 
-def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array) -> Ends:
-    """`epsilon_of` at many deltas: those between the first and the last by one search for all."""
+def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: float) -> Ends:
+    """`epsilon_of` at many deltas: those between the first and the last by one search for all.
+
+    Smooth profiles are searched for all crossings together; those of pairs with listed losses, or that
+    take long to compute, are tabulated.
+    """
     low, high = np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
+    order = np.argsort(-log_deltas, kind="stable")
 
     def ask(index: int) -> None:
         low[index], high[index] = epsilon_of(pair, float(log_deltas[index]), float(deltas[index]))
 
-    for extreme in {int(np.argmin(log_deltas)), int(np.argmax(log_deltas))}:
-        ask(extreme)
-    middle = np.flatnonzero(np.isnan(low))
-    first, last = np.nanmin(low), np.nanmax(high)
-    if middle.size > FEW and last < np.inf:
+    def is_finite(place: int) -> bool:
+        ask(int(order[place]))
+        return bool(low[order[place]] < np.inf)
+
+    if not is_finite(order.size - 1):
+        # below the mass at infinite loss no epsilon is finite
+        finite, infinite = -1, order.size - 1
+        while infinite - finite > 1:
+            middle = (finite + infinite) // 2
+            finite, infinite = (middle, infinite) if is_finite(middle) else (finite, middle)
+        low[order[infinite:]] = high[order[infinite:]] = np.inf
+        order = order[:infinite]
+    if order.size:
+        ask(int(order[0]))
+    left = order[np.isnan(low[order])]
+    ends = np.concatenate([low[order], high[order]])
+    first, last = np.nanmin(ends, initial=np.inf), np.nanmax(ends, initial=0.0)
+    if left.size > FEW and last < np.inf:
         grid = np.linspace(first, last, 97)
-        bounds = partial(log_deltas_of, pair)
-        low[middle], high[middle] = _crossings(bounds, grid, log_deltas[middle])
-    for index in np.flatnonzero(~(high - low <= 1e-9 * high)):
+        base = pair.base if isinstance(pair, ReversedPair) else pair
+        if not isinstance(base, (SymmetricPair, AtomicPair, TabulatedPair)):
+            bounds = partial(log_deltas_of, pair)
+            low[left], high[left] = _crossings(bounds, grid, log_deltas[left])
+            left = left[~(high[left] - low[left] <= 1e-9 * high[left])]
+        if left.size > FEW:
+            low[left], high[left] = _read_off(pair, deltas[left], grid, relative_width)
+        left = left[~(high[left] - low[left] <= relative_width * high[left])]
+    for index in left:
         ask(int(index))
+    return low, high
+
+
+_SHARE, _MOST_ROUNDS = 0.3, 10
+"""The part of the width asked that a table may leave open; how often it grows at most."""
+
+
+def _read_off(pair: Pair, deltas: Array, epsilons: Array, relative_width: float) -> Ends:
+    """Epsilons at many deltas from a table of the profile, which grows where they are open."""
+    table = ConvexTable(np.zeros(1), np.ones(1), np.ones(1), pair.infinite_p_ends[0])
+    for _ in range(_MOST_ROUNDS):
+        ends = log_deltas_of(pair, epsilons)
+        bounds = np.exp(ends[0]) * (1.0 - _TERM), np.exp(ends[1]) * (1.0 + _TERM)
+        table = table.joined(np.exp(epsilons), *bounds)
+        below, above, cell = table.crossings(deltas)
+        with np.errstate(divide="ignore"):
+            low, high = np.log(below) - _TERM, np.log(above) + _TERM
+        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        allowed = _SHARE * relative_width * high
+        wide = (high - low > allowed) & (cell > 0) & (high < np.inf)
+        # what a cell leaves open falls with the square of its width
+        cells, index = np.unique(cell[wide], return_inverse=True)
+        pieces = np.full(cells.size, 2.0)
+        np.maximum.at(
+            pieces, index, np.minimum(np.ceil(np.sqrt((high - low)[wide] / allowed[wide])), 16.0)
+        )
+        starts = np.log(table.x[cells])
+        widths = np.log(table.x[cells + 1]) - starts
+        far = widths > 1e-11
+        epsilons = np.concatenate(
+            [
+                start + width * np.arange(1.0, parts) / parts
+                for start, width, parts in zip(starts[far], widths[far], pieces[far], strict=True)
+            ]
+            or [np.zeros(0)]
+        )
+        if not epsilons.size:
+            break
     return low, high
 
 
@@ -204,6 +271,9 @@ def _crossings(bounds: Callable[[Array], Ends], grid: Array, log_deltas: Array) 
         if not np.any(np.abs(short[inside]) * wanted[inside] > 1e-11):
             break
         following = np.maximum(x + short / slope, 0.0)
+        following = np.where(
+            np.isfinite(following), following, x
+        )  # nothing lies beyond some losses
         moved, x = following - x, following
         low, high = bounds(x)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -211,6 +281,8 @@ def _crossings(bounds: Callable[[Array], Ends], grid: Array, log_deltas: Array) 
         slope = np.where((secant > 0.3 * slope) & (secant < 3.0 * slope), secant, slope)
     nats = np.abs(high - log_deltas) + (high - low) + rounding + 1e-13 * (1.0 - log_deltas)
     step = 1.1 * nats / (2.0 * wanted * slope)
+    inside &= np.isfinite(step)
+    step = np.where(inside, step, 0.0)
     before, after = np.maximum(x - step, 0.0), x + step
     certain = inside & (bounds(before)[0] >= log_deltas + rounding)
     certain &= bounds(after)[1] <= log_deltas - rounding

@@ -279,19 +279,27 @@ class FarTail:
 
     def slope(self, threshold: float) -> float:
         """How fast log_value falls, e^k Q(far) over the value (not certified); 0 if that is nothing."""
-        gain, give, _ = self._masses(threshold)
+        gain, log_give, log_scale = self._masses
+        give = math.exp(min(threshold + float(log1mexp(-threshold)) + log_give - log_scale, 700.0))
         return float(give / -np.expm1(-threshold) / (gain - give)) if gain > give else 0.0
 
     def log_value(self, threshold: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E[(1 - e^{k - S})_+; far]."""
-        gain, give, log_scale = self._masses(threshold)
+        low, high = self.log_values(np.array([threshold]))
+        return float(low[0]), float(high[0])
+
+    def log_values(self, thresholds: Array) -> tuple[Array, Array]:
+        """Certified lower and upper ends of log E[(1 - e^{k - S})_+; far] at many thresholds k."""
+        gain, log_give, log_scale = self._masses
+        log_factor = thresholds + log1mexp(-thresholds)
+        give = np.exp(np.minimum(log_factor + log_give - log_scale, 700.0))
         slack = self.slack
         low = gain * (1.0 - slack) - give * (1.0 + slack)
         high = gain * (1.0 + slack) - give * (1.0 - slack)
-        log_low = log_scale + math.log(low) if low > 0.0 else -np.inf
-        log_high = log_scale + math.log(high) if high > 0.0 else -np.inf
-        log_high = float(np.logaddexp(log_high, self.log_remainder(threshold)))
-        return log_low, min(log_high, self.log_probability)
+        with np.errstate(divide="ignore"):
+            log_low, log_high = (log_scale + np.log(np.maximum(end, 0.0)) for end in (low, high))
+        log_high = np.logaddexp(log_high, self._log_remainders(thresholds))
+        return log_low, np.minimum(log_high, self.log_probability)
 
     @property
     def slack(self) -> float:
@@ -301,8 +309,9 @@ class FarTail:
         ]
         return 4e-13 * (4.0 + max(y * y for y in self.starts) / 16.0) * (1.0 + 1.0 / min(shifts))
 
-    def _masses(self, threshold: float) -> tuple[float, float, float]:
-        """P(far) - Q(far) and (e^k - 1) Q(far), both over e^{the third number}."""
+    @cached_property
+    def _masses(self) -> tuple[float, float, float]:
+        """P(far) - Q(far) over e^{the third number}, and log Q(far)."""
         tails = [
             (log_ndtr(step.mu - y), log_ndtr(-y))
             for (step, _), y in zip(self.steps, self.starts, strict=True)
@@ -311,7 +320,6 @@ class FarTail:
         rates = np.array([step.rate for step, _ in self.steps])
         log_gain = np.log(rates) + log_diff(np.array([tail for tail, _ in tails]), log_q)
         counts = np.array([count for _, count in self.steps])
-        log_factor = threshold + float(log1mexp(-threshold))
         log_scale = float(np.max(log_gain + np.log(counts)))
         log_once = float(np.max(np.log(counts) + np.logaddexp(log_gain, log_q)))
         if log_once < -46.0:  # an event this rare happens at most once, to twenty digits
@@ -322,27 +330,27 @@ class FarTail:
             less = np.log1p(-np.exp(log_gain) / -np.expm1(log_q))
             gain = -float(np.exp(log_none - log_scale) * np.expm1(np.sum(counts * less)))
             log_give = float(log1mexp(log_none))
-        return gain, float(np.exp(min(log_factor + log_give - log_scale, 700.0))), log_scale
+        return gain, log_give, log_scale
 
-    def log_remainder(self, threshold: float) -> float:
-        """log of a bound on E[(e^{k - S} - 1)_+; far]: some step is far, all others are anything.
+    def _log_remainders(self, thresholds: Array) -> Array:
+        """log of bounds on E[(e^{k - S} - 1)_+; far]: some step is far, all others are anything.
 
         (e^x - 1)_+ <= (a - 1)^{a - 1} / a^a e^{a x} for a > 1; E e^{-a L} >= 1 for the step left out.
         """
         a = self.orders
-        constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a)
+        constant = (a - 1.0) * np.log(a - 1.0) - a * np.log(a) + self.log_moments
         bounds = [
-            float(np.min(constant + a * (threshold - loss) + self.log_moments))
-            for loss in self.losses
+            np.min(constant + a * (thresholds - loss)[:, None], axis=1) + log_probability
+            for loss, log_probability in zip(self.losses, self._log_probabilities, strict=True)
         ]
-        return float(np.logaddexp.reduce(np.array(bounds) + self._log_probabilities)) + _SLACK
+        return np.asarray(np.logaddexp.reduce(bounds) + _SLACK)
 
-    @property
+    @cached_property
     def log_probability(self) -> float:
         """log of a bound on P(far)."""
         return float(np.logaddexp.reduce(self._log_probabilities)) + _SLACK
 
-    @property
+    @cached_property
     def _log_probabilities(self) -> list[float]:
         """About the log of the probability that some step of each kind is far."""
         return [
@@ -703,7 +711,7 @@ class JumpExpansion(Engine):
         """One end of log delta at many epsilons."""
         values = [term.log_values(epsilons, side) for term in self.terms]
         end = 0 if side is Side.LOWER else 1
-        far = np.array([self.far.log_value(epsilon)[end] for epsilon in epsilons.tolist()])
+        far = self.far.log_values(epsilons)[end]
         if side is Side.UPPER:
             bounds = [term.moments.log_bounds(epsilons) for term in self.terms]
             values = [np.minimum(*both) for both in zip(values, bounds, strict=True)]

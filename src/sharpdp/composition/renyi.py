@@ -12,20 +12,23 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sharpdp.composition.discretize import (
+    Nodes,
     first_look,
     lower,
     node_shares,
     pieces_of,
     refined,
-    upper,
 )
 from sharpdp.composition.engine import Declined
 from sharpdp.composition.sampled_gaussian import StepKind, StepRows, moments_by_quadrature
+from sharpdp.numerics.contour import Atoms
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile import ProfilePair
@@ -39,6 +42,12 @@ if TYPE_CHECKING:
 LARGEST_ORDER = 1e12
 """Beyond this order moments leave double precision; divergences rise with the order, up to the largest
 loss."""
+
+_CLOSED_FORMS = (GaussianPair, LaplacePair, AtomicPair, ReleasedGaussians, ProfilePair)
+"""Pairs that know their moments."""
+
+_FEW = 3
+"""So many orders are asked one by one."""
 
 _SUMMED = 1e-15
 """Relative rounding of one term of a sum of divergences, and of a product."""
@@ -80,7 +89,10 @@ def divergences(
 
 
 def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array, Array]:
-    """`log_moment` at many orders; those of a Poisson-sampled Gaussian as columns of one quadrature."""
+    """`log_moment` at many orders: of a Poisson-sampled Gaussian as columns of one quadrature.
+
+    Those of other pairs without a closed form come from nodes that are fine enough for all of them.
+    """
     low, high = np.full(orders.size, np.nan), np.full(orders.size, np.nan)
     sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
     if isinstance(sampled, PoissonSampledPair) and isinstance(sampled.base, GaussianPair):
@@ -90,40 +102,73 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
             if near.any():
                 below, above = moments_by_quadrature(rows, orders[near][None] - 1.0)
                 low[near], high[near] = np.maximum(below[0], 0.0), above[0]
-    for index in np.flatnonzero(~(high - low <= relative_width * high)):
+    left = np.flatnonzero(~(high - low <= relative_width * high))
+    if left.size > _FEW and not isinstance(pair, _CLOSED_FORMS) and pair.infinite_p == 0.0:
+        quick = pair.for_composition() if relative_width >= 1e-4 else pair
+        tilts = orders[left] - 1.0
+        several = np.unique(np.quantile(tilts, np.linspace(0.0, 1.0, 9)))
+        moments = NodeMoments.fine_enough(quick, several, 0.5 * relative_width)
+        ends = [moments.ends(float(s)) for s in tilts]
+        low[left], high[left] = np.array(ends).T
+        left = left[~(high[left] - low[left] <= relative_width * high[left])]
+    for index in left:
         low[index], high[index] = log_moment(pair, float(orders[index]), relative_width)
     return low, high
 
 
 def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, float]:
     """Certified (lower, upper) for log E_P[e^{(order - 1) L}]; upper is inf if no tail bound is known."""
-    if isinstance(pair, GaussianPair | LaplacePair | AtomicPair | ReleasedGaussians | ProfilePair):
+    if isinstance(pair, _CLOSED_FORMS):
         return pair.log_moment(order)
     if pair.infinite_p > 0.0:
         return np.inf, np.inf
     if relative_width >= 1e-4:
         pair = pair.for_composition()  # maybe a quicker one
     s = order - 1.0
-    low, high = 0.0, np.inf
-    floor = -60.0
-    while floor > -3000.0:
-        nodes = first_look(pair, floor)
-        rest = _log_rest(pair, float(nodes.losses[-1]), float(nodes.log_hockey_stick[-1]), s)
-        estimate = lower(nodes).atoms.log_moment(s)
-        if rest <= np.log(max(estimate, 1e-300)) + np.log(1e-12):
-            break
-        floor *= 1.5
-    size = max(estimate, 1e-300)
-    share = np.exp(np.minimum(node_shares(nodes, s, 1.0), 60.0) / 3.0)
-    total = float(np.sum(share))
-    factor = min(np.sqrt(total**3 / (relative_width * size)), 200_000) / max(total, 1e-300)
-    fine = refined(nodes, pieces_of(share, factor))
-    tangents, chords = lower(fine).atoms, upper(fine).atoms
-    low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error
-    finite = chords.log_moment(s) + chords.tilted(s).log_moment_error
-    rest = _log_rest(pair, float(fine.losses[-1]), float(fine.log_hockey_stick[-1]), s)
-    high = float(np.log1p(np.exp(rest - finite)) + finite)
-    return max(low, 0.0), high
+    return NodeMoments.fine_enough(pair, np.array([s]), relative_width).ends(s)
+
+
+@dataclass(frozen=True)
+class NodeMoments:
+    """Moments of a pair from tangents and chords of its profile between nodes."""
+
+    pair: Pair
+    nodes: Nodes
+
+    @classmethod
+    def fine_enough(cls, pair: Pair, tilts: Array, relative_width: float) -> NodeMoments:
+        """Nodes with which the moments at all these tilts are about as narrow as asked."""
+        floor, rates = -60.0, tilts.tolist()
+        while floor > -3000.0:
+            coarse = cls(pair, first_look(pair, floor))
+            sizes = [max(coarse._tangents.log_moment(s), 1e-300) for s in rates]
+            enough = np.log(sizes) + np.log(1e-12)
+            if all(coarse._rest(s) <= allowed for s, allowed in zip(rates, enough, strict=True)):
+                break
+            floor *= 1.5
+        pieces = []
+        for s, size in zip(rates, sizes, strict=True):
+            share = np.exp(np.minimum(node_shares(coarse.nodes, s, 1.0), 60.0) / 3.0)
+            total = float(np.sum(share))
+            wanted = min(np.sqrt(total**3 / (relative_width * size)), 200_000)
+            pieces.append(pieces_of(share, wanted / max(total, 1e-300)))
+        return cls(pair, refined(coarse.nodes, np.maximum.reduce(pieces)))
+
+    def ends(self, s: float) -> tuple[float, float]:
+        """Certified (lower, upper) for log E_P[e^{s L}]."""
+        tangents, chords = self._tangents, self.nodes.chords.atoms
+        low = tangents.log_moment(s) - tangents.tilted(s).log_moment_error
+        finite = chords.log_moment(s) + chords.tilted(s).log_moment_error
+        high = float(np.log1p(np.exp(self._rest(s) - finite)) + finite)
+        return max(low, 0.0), high
+
+    @cached_property
+    def _tangents(self) -> Atoms:
+        return lower(self.nodes).atoms
+
+    def _rest(self, s: float) -> float:
+        last, log_value = self.nodes.losses[-1], self.nodes.log_hockey_stick[-1]
+        return _log_rest(self.pair, float(last), float(log_value), s)
 
 
 def _log_rest(pair: Pair, last: float, log_value: float, s: float) -> float:

@@ -117,6 +117,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]  # its types are not follow
             raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}.")
         _check(args, plan.batches.steps, train_dataset, options)
         super().__init__(model=model, args=args, train_dataset=train_dataset, **options)
+        # accelerator_config may have changed the arguments
+        _check(self.args, plan.batches.steps, train_dataset, options)
         self.run = PrivateGradients(
             plan,
             self.model,

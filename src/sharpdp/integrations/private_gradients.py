@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -193,6 +194,7 @@ class PrivateGradients(HintedKeywords):
         size = plan.batches.expected_batch_size
         assert size is not None  # every scheme that can be drawn has one
         self._divisor = size
+        self._turn = threading.Lock()
         self._released: list[tuple[Tensor, Tensor, int]] = []
         self._begin(0)
         if budget is not None:
@@ -292,6 +294,10 @@ class PrivateGradients(HintedKeywords):
                 examples were not collated one by one. Nothing was released.
             WrongType: It is no `PlannedBatch`.
         """
+        with self._turn:  # of several threads
+            self._release(batch)
+
+    def _release(self, batch: PlannedBatch) -> None:
         steps = self.plan.batches.steps
         if self._counted is not None and self.step >= self._counted:
             check_counted(self._counted, steps, "steps")

@@ -192,7 +192,8 @@ class LastIterateTraining(HintedKeywords):
 
         Raises:
             InvalidArgument: No step was run yet, or the batches allow no release here: over shuffled
-                batches only at the end of an epoch, and only once if one order is kept.
+                batches only at the end of an epoch, and only once if one order is kept; over others that
+                have epochs only at ends of epochs if it is not the only release.
         """
         self._training.release()
         return np.array(self._training.weight.detach().numpy(), dtype=np.float64)
@@ -269,6 +270,13 @@ class _Descent(Training):
                 "is the same in both parts, so that they do not compose."
             )
         lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        period = getattr(self.hidden.batches, "steps_per_epoch", 1)
+        if len(lengths) > 1 and any(length % period for length in lengths):
+            raise InvalidArgument(
+                f"models of one run must be released at ends of epochs, of {period} steps each; got "
+                f"releases after steps {', '.join(map(str, ends))}. Parts of epochs use different "
+                "records, and no theorem covers them together."
+            )
         runs = [self.hidden.stopped_after(length) for length in lengths]
         return runs[0] if len(runs) == 1 else Sequence(runs)
 

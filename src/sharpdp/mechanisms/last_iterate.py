@@ -1,4 +1,4 @@
-"""Noisy gradient descent of which only the last model is released, and what is known of the loss."""
+"""Noisy gradient descent of which only the last model is released, and what is known about its loss."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ROOT_TWO = 1.4142135623730952
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothLoss(HintedKeywords):
-    """What is known of a loss, for every record that there could be: constants, not estimates.
+    """What is known about a loss, for every possible record: constants, not estimates.
 
     The step minimizes the mean of the losses of a batch plus regularization / 2 times the squared norm of
-    the parameters. The penalty is the same for all data sets, so that it counts for the contraction of a
-    step and not for its sensitivity.
+    the parameters. The penalty is the same for all data sets, so it affects the contraction of a
+    step, not its sensitivity.
 
     `logistic`, `softmax` and `least_squares` have the constants of linear models. They need bounds on the
     features; clip the features, not the gradients: clipped gradients need not be those of a smooth
@@ -47,7 +47,7 @@ class SmoothLoss(HintedKeywords):
 
     Raises:
         InvalidArgument: a number is out of range.
-        WrongType: a number is none, or ``convex`` is not a bool.
+        WrongType: an argument is not a number, or ``convex`` is not a bool.
 
     >>> SmoothLoss.logistic(feature_norm=2.0, regularization=0.1)
     SmoothLoss(gradient_norm=2.0, smoothness=1.0, regularization=0.1, convex=True)
@@ -80,7 +80,7 @@ class SmoothLoss(HintedKeywords):
 
         Raises:
             InvalidArgument: a number is out of range.
-            WrongType: a number is none.
+            WrongType: an argument is not a number.
         """
         norm = positive_scale(feature_norm=feature_norm)
         return cls(
@@ -101,7 +101,7 @@ class SmoothLoss(HintedKeywords):
 
         Raises:
             InvalidArgument: a number is out of range.
-            WrongType: a number is none.
+            WrongType: an argument is not a number.
         """
         norm = positive_scale(feature_norm=feature_norm)
         return cls(
@@ -130,7 +130,7 @@ class SmoothLoss(HintedKeywords):
 
         Raises:
             InvalidArgument: a number is out of range.
-            WrongType: a number is none.
+            WrongType: an argument is not a number.
         """
         norm = positive_scale(feature_norm=feature_norm)
         target, ball = positive_scale(target_bound=target_bound), positive_scale(radius=radius)
@@ -190,7 +190,8 @@ class LastIterate(BatchQueries):
 
     Raises:
         InvalidArgument: a number is out of range, or given where it says nothing.
-        WrongType: ``batches`` is not a batch scheme, ``loss`` is not a `SmoothLoss`, or a number is none.
+        WrongType: ``batches`` is not a batch scheme, ``loss`` is not a `SmoothLoss`, or a number
+            is not one.
 
     >>> from sharpdp.batches import DeterministicBatches
     >>> plan = DeterministicBatches(dataset_size=1000, batch_size=1000, epochs=500)

@@ -47,7 +47,7 @@ class BestOf(Mechanism):
 
     Raises:
         InvalidArgument: a number is out of range, or given where it says nothing.
-        WrongType: run is not a mechanism, or a number is none.
+        WrongType: run is not a mechanism, or an argument is not a number.
 
     >>> from sharpdp.mechanisms.elementary import Gaussian
     >>> BestOf(Gaussian(4.0), repetitions="geometric", mean=10).describe()

@@ -181,24 +181,3 @@ def _told_apart(x: Array) -> NDArray[np.bool_]:
     """Which neighbors, along the last axis, are certainly in order: numbers near the smallest are not."""
     later = x[..., 1:]
     return np.asarray((np.diff(x) > 2.0 * _ROUNDING * later) & (later > _SMALLEST))
-
-
-def peaks(x: Array, low: Array, high: Array) -> Array:
-    """`concave_maximum` of many functions, each from its own three points (one row each).
-
-    Left of the second point the function is below the extended chord of the other two, and right of it
-    below that of the first two; the ends of the row bound these.
-
-    >>> x = np.array([[0.0, 1.0, 3.0]])
-    >>> tent = np.minimum(x, 2.0 - x)
-    >>> peaks(x, tent, tent).round(9).tolist()
-    [3.0]
-    """
-    width, blur = np.diff(x, axis=1), 2.0 * _ROUNDING * x[:, 1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stretch = (width[:, ::-1] + blur[:, ::-1]) / np.maximum(width - blur, 0.0)
-        rise = (high[:, 1:2] - low[:, ::2]) * stretch * (1.0 + 4.0 * _ROUNDING)
-        top = high[:, 1] + np.max(rise, axis=1)
-    top = top + 2.0 * _ROUNDING * np.abs(top)
-    falls = (low[:, 1] >= high[:, 0]) & (low[:, 1] >= high[:, 2]) & _told_apart(x).all(axis=1)
-    return np.where(falls & ~np.isnan(top), top, np.inf)

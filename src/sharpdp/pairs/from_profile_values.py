@@ -122,8 +122,10 @@ def calls_below(
     h is at most e^log_rest at the largest loss: zero, unless losses may be larger after all. All values
     are those above the `infinite` masses, of P at loss +inf and of Q at -inf.
     """
-    knots = np.append(losses, largest_loss)
-    low, high = np.append(ahead[0], -np.inf), np.append(ahead[1], log_rest)
+    # thresholds may go on for the other order: beyond the largest loss there is nothing to extend
+    within = losses < largest_loss
+    knots = np.append(losses[within], largest_loss)
+    low, high = np.append(ahead[0][within], -np.inf), np.append(ahead[1][within], log_rest)
     plus, minus = infinite
     other = float(behind[0][0])
     if plus != minus:

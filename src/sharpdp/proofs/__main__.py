@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sharpdp.errors import InvalidArgument
@@ -13,6 +14,9 @@ def main(arguments: list[str]) -> int:
     try:
         for line in map(text_of, arguments) if arguments else PAGES:
             sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except InvalidArgument as why:
         sys.stderr.write(f"sharpdp.proofs: {why}\n")
         return 2

@@ -125,8 +125,8 @@ RUNS: dict[type, Sentence] = {
     CorrelatedNoise: lambda run: (
         f"A model is trained for {run.batches.steps:,} steps with correlated noise (DP-FTRL). In each "
         "step the gradient of every example of a batch is clipped, and the clipped gradients are summed. "
-        f"The noise of a step is its row of C^-1 z for a {run.strategy.describe()} C and independent "
-        "Gaussian z, whose standard deviation is"
+        "The noise of a step is its row of C^-1 z, C being a strategy matrix "
+        f"({run.strategy.describe()}) and z independent Gaussian noise, whose standard deviation is"
         f" {run.noise_multiplier:.12g} times the clipping norm."
     ),
     LastIterate: lambda run: (

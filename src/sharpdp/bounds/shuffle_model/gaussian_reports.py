@@ -191,7 +191,8 @@ class NoiseCells:
 
     def spread(self, users: int, rate: float) -> float:
         """About the deviation of the loss, without reports that decide alone."""
-        cut = self.cuts(np.zeros(1), users, rate)[0]
+        # with next to no noise the first edge decides alone, and there the loss has no deviation
+        cut = max(self.cuts(np.zeros(1), users, rate)[0], _LADDER)
         return min(rate * math.sqrt(self.variances[cut] / users), 0.5 * self.scale)
 
     def thresholds(self, users: int, rate: float, coarseness: float) -> Array:

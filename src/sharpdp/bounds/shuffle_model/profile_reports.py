@@ -2,9 +2,10 @@
 
 Let h0(x) be at least H_x(R_a || R_b) for all records a, b. For any E >= 1, another user's report is with
 probability 1/E a draw from nu = (R_x0 + R_x1)/2, up to a part of mass h0(E)/E, whatever the user holds.
-For any m <= n, tau = m h0(E)/E, users drawn at rate g and (p, q) any pair with the profile h0,
+For any m <= n, eta = h0(E)/E, tau = m eta, users drawn at rate g and (p, q) any pair with the profile h0,
 
-    h(x) <= E[((1 - g)(1 - x) + g mean(X_i - x Y_i))_+] + tau (x - 1 + 2 g h0(x)),   x >= 1,
+    h(x) <= E[((1 - g)(1 - x) + g mean(X_i - x Y_i))_+]
+            + tau ((x - 1)(1 + 2 (1 - g) eta) + 2 g h0(1 + (x - 1)/g)),   x >= 1,
     (X, Y) = 2 E (p, q) / (p + q) with probability 1/E, drawn from (p + q)/2; else (0, 0),
 
 the mean being over m terms. Proof: docs/gaussian-reports.md, Theorem 2. The smallest value over some E
@@ -14,13 +15,19 @@ and m is taken at each x.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from sharpdp.bounds.registry import bounds_for
 from sharpdp.bounds.shuffle_model.gaussian_reports import pair_above
-from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, certified_values, thresholds
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
+    Reports,
+    certified_values,
+    listed,
+    thresholds,
+)
 from sharpdp.bracket import Side
 from sharpdp.mechanisms.shuffle import LocalProfile
 from sharpdp.numerics.special import Array, log_diff, safe_log
@@ -93,9 +100,8 @@ def _knots(pair: Pair) -> Array:
     else:
         end = max(abs(bound) for bound in pair.support)
     if not math.isfinite(end):
-        end = 1.0
-        while float(pair.log_hockey_stick(np.array([end]))[0]) > _LEAST_LOG and end < 600.0:
-            end *= 1.25
+        ends = np.geomspace(1e-6, 600.0, 100)
+        end = ends[np.argmax(np.append(pair.log_hockey_stick(ends[:-1]) <= _LEAST_LOG, True))]
     return np.linspace(0.0, end, _POINTS + 1)
 
 
@@ -114,8 +120,10 @@ def clones_above(pair: AtomicPair, users: int, rate: float = 1.0) -> AtomicPair:
     log_alone = _log_alone(pair, rate, losses)
     log_high = log_alone.copy()
     for log_budget, mixed in budgets:
-        log_cost = math.log(mixed) + _log_profile(pair, np.array([log_budget]))[0] - log_budget
-        excess = np.log(np.expm1(losses) + 2.0 * np.exp(log_alone) + 1e-300) + log_cost
+        log_deficit = float(_log_profile(pair, np.array([log_budget]))[0]) - log_budget
+        log_cost = math.log(mixed) + log_deficit
+        factor = 1.0 + 2.0 * (1.0 - rate) * math.exp(log_deficit) + 1e-15
+        excess = np.log(factor * np.expm1(losses) + 2.0 * np.exp(log_alone) + 1e-300) + log_cost
         here = np.flatnonzero(excess < log_high)
         if not here.size:
             continue
@@ -218,6 +226,18 @@ def _with_others(pair: Pair, users: int, rate: float, coarseness: float) -> Atom
     weights, ratios = _few(pair)
     reports = Reports(weights, ratios, (1.0,) * len(weights), users, rate)
     swapped = reports.swapped()
+    slack = users * (_MASS_ERROR + 2.0 * pair.accuracy)
+    # all reports are ones that P never sends: then Q is certain, if everybody takes part
+    silent = math.fsum(w for w, ratio in zip(weights, ratios, strict=True) if ratio == 0.0)
+    minus = math.exp(users * math.log(silent) - slack) if silent > 0.0 and rate == 1.0 else 0.0
+    every = listed(reports, Side.LOWER)
+    if every is not None:
+        return replace(
+            every,
+            at_plus_infinity=infinite,
+            at_minus_infinity=minus,
+            mass_error=every.mass_error + slack,
+        )
     if min(reports.largest_loss, swapped.largest_loss) < 1e-9:  # of which the rounding is no part
         # whether something is revealed, and nothing else
         if infinite == 0.0:
@@ -225,14 +245,21 @@ def _with_others(pair: Pair, users: int, rate: float, coarseness: float) -> Atom
         stay = math.log1p(-infinite)
         return AtomicPair((stay,), (stay,), (0.0,), infinite)
     losses = thresholds([reports, swapped], Side.LOWER, coarseness)
-    slack = users * (_MASS_ERROR + 2.0 * pair.accuracy)
     ahead, behind = (
         (low - slack, np.minimum(high + slack, 0.0))
         for low, high in (certified_values(each, losses) for each in (reports, swapped))
     )
-    first = calls_below(losses, ahead, behind, reports.largest_loss, infinite=(infinite, 0.0))
-    second = calls_below(losses, behind, ahead, swapped.largest_loss, infinite=(0.0, infinite))
-    return pair_from_halves(first, second, side=Side.LOWER, infinite=(infinite, 0.0))
+    beyond = -math.inf
+    if minus > 0.0:
+        log_minus = math.log(minus)
+        behind = log_diff(behind[0], log_minus + 2.0 * slack), log_diff(behind[1], log_minus)
+        # sums of such reports and others have larger ratios than any one report
+        beyond = float(behind[1][losses < swapped.largest_loss][-1])
+    first = calls_below(losses, ahead, behind, reports.largest_loss, infinite=(infinite, minus))
+    second = calls_below(
+        losses, behind, ahead, swapped.largest_loss, beyond, infinite=(minus, infinite)
+    )
+    return pair_from_halves(first, second, side=Side.LOWER, infinite=(infinite, minus))
 
 
 def _few(pair: AtomicPair) -> tuple[tuple[float, ...], tuple[float, ...]]:

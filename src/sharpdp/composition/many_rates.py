@@ -1,0 +1,233 @@
+"""Trade-off curves at many rates: all read off one table of the profile, which grows where they are open.
+
+The largest true-positive rate is the smallest H_x + x alpha, the smallest false-negative rate the largest
+1 - H_x - x alpha (see `false_negatives`). H and H - 1 are convex in x and fall with slopes between -1 and
+0, so that one `ConvexTable` bounds the rates at every alpha; it begins with what is known without any
+work, that H is 1 at x = 0 and at most the total variation at x = 1. Where that leaves a rate open,
+points are added next to where its line touches the table, all of them in one pass; where delta itself is
+not known well enough, it is asked again, more sharply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.composition.false_negatives import (
+    FARTHEST,
+    FINEST,
+    FullProfile,
+    false_negatives,
+    hit_points,
+    missed_lines,
+    true_positives,
+)
+from sharpdp.numerics.convex_table import ConvexTable
+from sharpdp.numerics.special import Array, exp_up, one_minus_down, one_minus_up
+
+if TYPE_CHECKING:
+    from sharpdp.composition.composition import Composition
+
+Ends = tuple[Array, Array]
+"""All lower and all upper ends."""
+
+FEW = 3
+"""So many rates are asked one by one."""
+
+_SHARE = 0.1
+"""The part of the width asked that a table may leave open: points cost little beside their first one."""
+
+_ROUNDS = 12
+"""How often points are added at most, for each sharpness of delta."""
+
+_COARSE, _FIRST_LOOK = 0.02, 1e-3
+"""How well delta is known, in its logarithm: at first, and where that leaves rates open."""
+
+_APART = 1e-11
+"""Neighbors in the table differ by this share of themselves at least: their chords would be noise."""
+
+
+def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
+    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+
+    def values(epsilons: Array, low: Array, high: Array) -> Ends:
+        below, above = missed_lines(epsilons, 0.0, low, high)
+        return -above, -below
+
+    floor = -one_minus_up(composition.infinite_p_ends[0])
+    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor)
+    low, high = np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def true_positive_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
+    """`true_positives` at many rates in one pass: all lower and all upper ends."""
+
+    def values(epsilons: Array, low: Array, high: Array) -> Ends:
+        return hit_points(epsilons, 0.0, low, high)
+
+    floor = composition.infinite_p_ends[0]
+    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor)
+    low, high = np.maximum(low, alphas), np.minimum(high, 1.0)
+    # next to one they are better read off the false negatives
+    later = np.flatnonzero(low > 0.5)
+    if later.size:
+        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
+        below = np.array([one_minus_down(missed) for missed in missed_high.tolist()])
+        above = np.array([one_minus_up(missed) for missed in missed_low.tolist()])
+        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def _read_off(
+    composition: Composition,
+    alphas: Array,
+    tolerance: float,
+    values: Callable[[Array, Array, Array], Ends],
+    start: float,
+    floor: float,
+) -> Ends:
+    """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
+
+    NaN for few or extreme rates, and where the table leaves an answer wider than asked.
+    """
+    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
+    left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
+    if left.size <= FEW:
+        return low, high
+    variation = min(exp_up(composition.log_total_variation_upper()), 1.0)
+    at_one = variation + start - 1.0 + 4e-16
+    x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
+    at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance)
+    left = at_hand.close(alphas, left, low, high)
+    if not left.size:
+        return low, high
+    # the point at one is known too badly to go on with
+    table = ConvexTable(x[:1], first[:1], second[:1], floor)
+    search = TableSearch(table, np.log(x[:1]), values, tolerance)
+    finest = min(max(0.2 * tolerance, FINEST), _FIRST_LOOK)
+    levels = [_COARSE, finest, 0.125 * finest, 0.01 * finest]
+    for level in [finest] if composition.single_pair is not None else levels:
+        profile = FullProfile(composition, composition.reverse(), max(level, FINEST))
+        search.asked = search.epsilons[:0]
+        if search.table.x.size == 1:
+            search.add(profile, _first_grid(profile, alphas[left]))
+        for _ in range(_ROUNDS):
+            left = search.close(alphas, left, low, high)
+            more = search.wanted(alphas[left])
+            if not more.size:
+                break
+            search.add(profile, more)
+        left = search.close(alphas, left, low, high, share=1.0)
+        if not left.size:
+            break
+    return low, high
+
+
+def _first_grid(profile: FullProfile, alphas: Array) -> Array:
+    """Thresholds between those at which lines with the extreme alphas touch, not certified."""
+    log_rate = float(np.log(alphas.min()))
+    last = min(profile.composition.reach(log_rate), -log_rate)
+    first = -profile.reverse.reach(float(np.log1p(-alphas.max())))
+    if not last - first < FARTHEST:
+        ends = (float(alphas.min()), float(alphas.max()))
+        (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
+    if not last > first:
+        return np.array([first])
+    return np.linspace(first, last, min(129, 17 + 8 * alphas.size))
+
+
+@dataclass
+class TableSearch:
+    """A table that grows, the logarithms of its points, and the function whose values it holds."""
+
+    table: ConvexTable
+    epsilons: Array
+    values: Callable[[Array, Array, Array], Ends]
+    tolerance: float
+    asked: Array = field(default_factory=lambda: np.zeros(0))
+    """Thresholds at which delta is as sharp as it gets with the profile that is asked."""
+
+    def close(
+        self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, share: float = _SHARE
+    ) -> NDArray[np.intp]:
+        """Write the answers that are narrower than this share of what is asked; the others are left."""
+        below, above, *_ = self.table.minima(alphas[left])
+        closed = above - below <= share * self._allowed(below, above)
+        low[left[closed]], high[left[closed]] = below[closed], above[closed]
+        return left[~closed]
+
+    def _allowed(self, below: Array, above: Array) -> Array:
+        """The width that is asked for."""
+        return self.tolerance * np.maximum(np.abs(below), np.abs(above))
+
+    def add(self, profile: FullProfile, epsilons: Array) -> None:
+        """Points at more thresholds, or sharper values at those that are known."""
+        low, high = self.values(epsilons, *profile.log_deltas(epsilons))
+        self.table = self.table.joined(np.exp(epsilons), low, high)
+        self.asked = np.append(self.asked, epsilons)
+        every = np.unique(np.append(self.epsilons, epsilons))
+        # two thresholds may have the same exponential
+        self.epsilons = every if every.size == self.table.x.size else np.log(self.table.x)
+
+    def wanted(self, alphas: Array) -> Array:
+        """Thresholds of points that would help at these alphas: known ones if delta is too vague there.
+
+        A cell of width w leaves open about as much as w^2. If many lines touch one cell it is cut into
+        equal pieces; otherwise three points are put around each corner.
+        """
+        below, above, best, cell, is_corner = self.table.minima(alphas)
+        width = above - below
+        need = np.sqrt(width / (_SHARE * self._allowed(below, above)))
+        cell = np.where(~is_corner & (best < cell), cell - 1, cell)
+        last = self.epsilons.size - 1
+        near = np.stack([best - 1, best, best + 1, cell, cell + 1]).clip(1, last)
+        vague = (self.table.high - self.table.low)[near[1:]].max(axis=0)
+        open_ = (need > 1.0) & (vague < 0.2 * width)
+        again = np.setdiff1d(self.epsilons[near[:, (need > 1.0) & ~open_]], self.asked)
+        inner = open_ & (cell > 0) & (cell < last)
+        more = [self._outside(alphas, open_, cell)]
+        if inner.any():
+            cells, index = np.unique(cell[inner], return_inverse=True)
+            pieces = np.full(cells.size, 2.0)
+            np.maximum.at(pieces, index, np.minimum(np.ceil(need[inner]), 16.0))
+            spacing = self.epsilons[cells + 1] - self.epsilons[cells]
+            is_shared = 3.0 * np.bincount(index) >= pieces - 1.0
+            for parts in np.unique(pieces[is_shared]).tolist():
+                chosen = is_shared & (pieces == parts)
+                inside = np.arange(1.0, parts) / parts
+                starts, widths = self.epsilons[cells[chosen]], spacing[chosen]
+                more.append((starts[:, None] + widths[:, None] * inside).ravel())
+            alone = ~is_shared[index]
+            corner = np.log(self.table.corners[0][cell[inner][alone]])
+            step = spacing[index[alone]] * np.clip(0.5 / need[inner][alone], 1.0 / 32.0, 0.25)
+            more += [corner - step, corner, corner + step]
+        return np.asarray(np.union1d(self._apart(np.unique(np.concatenate(more))), again))
+
+    def _outside(self, alphas: Array, open_: NDArray[np.bool_], cell: NDArray[np.intp]) -> Array:
+        """Thresholds before the first and after the last one, if some line touches there."""
+        first, last = float(self.epsilons[1]), float(self.epsilons[-1])
+        step = max((last - first) / max(self.epsilons.size - 2, 1), 1e-3)
+        before, after = np.any(open_ & (cell == 0)), open_ & (cell == self.epsilons.size - 1)
+        far = step * np.array([1.0, 4.0, 16.0])
+        more = first - far if before else far[:0]
+        if after.any():
+            # beyond 1 / alpha the line is above one
+            more = np.append(more, np.minimum(last + far, -np.log(alphas[after].min())))
+        return np.asarray(np.clip(more, -700.0, 700.0))
+
+    def _apart(self, epsilons: Array) -> Array:
+        """Those that are told apart from each other and from the points of the table."""
+        epsilons = epsilons[np.diff(epsilons, prepend=-np.inf) > _APART]
+        known = np.append(self.epsilons, np.inf)
+        index = np.searchsorted(known, epsilons)
+        before, after = epsilons - known[np.maximum(index - 1, 0)], known[index] - epsilons
+        return np.asarray(epsilons[(before > _APART) & (after > _APART)])

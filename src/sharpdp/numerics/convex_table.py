@@ -1,0 +1,132 @@
+"""A falling convex function known between bounds at some points: its minimum plus any line, many at once.
+
+For y convex on [0, inf) with slopes between -1 and 0 the minima of y(x) + a x, for many a > 0, are read
+off one table: above them are the smallest of the upper values, below them the smallest of the lower ones
+and of the corners in which the extended chords of neighboring cells meet (see `hull`). Corners do not
+depend on a, and a new point sharpens the minima of all lines that touch the function near it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpdp.numerics.hull import extended_chords, meeting
+from sharpdp.numerics.special import Array
+
+__all__ = ["ConvexTable"]
+
+_ROUNDING = 2e-15
+"""Each x is right to within this share of itself; 18 units, of which one operation takes one."""
+
+_MOST_VALUES = 1 << 18
+"""Of a matrix of lines and corners that is held at a time: two megabytes."""
+
+
+@dataclass(frozen=True)
+class ConvexTable:
+    """Points of a convex function with slopes in [-1, 0], the first one at x = 0, and a floor below it.
+
+    Args:
+        x: The points in increasing order; doubles that are right to within 1e-15 of themselves.
+        low: Lower bounds on the function there.
+        high: Upper bounds.
+        floor: No more than any value of the function.
+
+    >>> table = ConvexTable(np.array([0.0, 1.0]), np.array([1.0, 0.0]), np.array([1.0, 0.5]), 0.0)
+    >>> [ends.round(9).tolist() for ends in table.minima(np.array([0.2, 0.7]))[:2]]
+    [[0.2, 0.7], [0.7, 1.0]]
+    """
+
+    x: Array
+    low: Array
+    high: Array
+    floor: float
+
+    @cached_property
+    def corners(self) -> tuple[Array, Array]:
+        """(x, y) of a corner behind each point: the function is nowhere below the polyline through all.
+
+        For any place in a cell the function is above the first line up to there and above the second
+        one from there on; so the place may be rounded, and only the lines' values there may not.
+        Behind the last point the second line is the floor.
+        """
+        x, low = self.x, np.maximum(self.low, self.floor)
+        after, before = extended_chords(x, low, self.high, -1.0, 0.0, blur=_ROUNDING)
+        fall, rise = -np.clip(after, -1.0, 0.0), -np.clip(before, -1.0, 0.0)
+        width = np.diff(x)
+        with np.errstate(all="ignore"):
+            across = meeting(low[:-1], low[1:], -fall[:-1], -rise[1:], width)
+            last = (low[-1] - self.floor) / fall[-1]
+        across = np.clip(np.nan_to_num(across), 0.0, width)
+        last = min(last, 1e3 * (1.0 + x[-1])) if fall[-1] > 0.0 else 0.0
+        place = x + np.append(across, last)
+        walked = (place - x * (1.0 - _ROUNDING)) * (1.0 + _ROUNDING)
+        first = low - fall * walked
+        left = np.maximum(x[1:] * (1.0 - _ROUNDING) - place[:-1], 0.0) * (1.0 - _ROUNDING)
+        second = np.append(low[1:] + rise[1:] * left, self.floor if fall[-1] > 0.0 else low[-1])
+        size = np.abs(low) + np.append(np.abs(low[1:]), abs(self.floor))
+        return place, np.minimum(first, second) - _ROUNDING * size
+
+    def minima(
+        self, slopes: Array
+    ) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+        """Bounds on the smallest y(x) + a x for each a > 0, and where they are reached.
+
+        Returns:
+            Lower and upper bounds; the point that has the upper one; the cell, by the index of its left
+            point, that has the lower one; and whether that is a corner rather than a point itself.
+        """
+        corner_x, corner_y = self.corners
+        lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - _ROUNDING)
+        values = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
+        values = values - _ROUNDING * np.abs(values)
+        farthest = self.x * (1.0 + _ROUNDING)
+        tops = self.high + _ROUNDING * np.abs(self.high)
+        low, high = np.empty(slopes.size), np.empty(slopes.size)
+        vertex, best = np.empty(slopes.size, np.intp), np.empty(slopes.size, np.intp)
+        many = max(1, _MOST_VALUES // lowest.size)
+        for start in range(0, slopes.size, many):
+            part = slice(start, start + many)
+            below = values + slopes[part, None] * lowest
+            above = tops + slopes[part, None] * farthest
+            vertex[part], best[part] = below.argmin(axis=1), above.argmin(axis=1)
+            low[part], high[part] = below.min(axis=1), above.min(axis=1)
+        return low, high, best, vertex // 2, vertex % 2 == 1
+
+    def crossings(self, values: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+        """Bounds on the smallest x at which y is at most each value, and the cell that has the upper one.
+
+        The first is where the lower polyline passes the value for the last time, the second where the
+        chords between upper values do so first; infinite, with the last cell, where none of them does.
+        """
+        corner_x, corner_y = self.corners
+        x = np.stack([self.x, corner_x]).T.ravel()
+        y = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
+        behind = np.maximum.accumulate(y[::-1])[::-1]  # falls, so that it can be searched
+        last = np.searchsorted(-behind, -values, side="left") - 1
+        low = _between(x, y, np.clip(last, 0, x.size - 2), values) * (1.0 - 4.0 * _ROUNDING)
+        low = np.where(last < 0, 0.0, np.where(last > x.size - 2, x[-1], low))
+        before = np.minimum.accumulate(self.high)
+        first = np.searchsorted(-before, -values, side="left")
+        cell = np.clip(first - 1, 0, self.x.size - 2)
+        high = _between(self.x, self.high, cell, values) * (1.0 + 4.0 * _ROUNDING)
+        high = np.where(first == 0, 0.0, np.where(first > self.x.size - 1, np.inf, high))
+        return low * (1.0 - _ROUNDING), high, cell
+
+    def joined(self, x: Array, low: Array, high: Array) -> ConvexTable:
+        """The table with more points; what is known twice of one of them counts together."""
+        every, index = np.unique(np.append(self.x, x), return_inverse=True)
+        lows, highs = np.full(every.size, self.floor), np.full(every.size, np.inf)
+        np.maximum.at(lows, index, np.append(self.low, low))
+        np.minimum.at(highs, index, np.append(self.high, high))
+        return ConvexTable(every, lows, highs, self.floor)
+
+
+def _between(x: Array, y: Array, cell: NDArray[np.intp], values: Array) -> Array:
+    """Where the line from one point to the next passes each value."""
+    share = (y[cell] - values) / (y[cell] - y[cell + 1])
+    return np.asarray(x[cell] + np.clip(share, 0.0, 1.0) * (x[cell + 1] - x[cell]))

@@ -1,0 +1,65 @@
+"""Minima of a convex function plus lines: bounds from a few points hold for the function itself."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sharpdp.numerics.convex_table import ConvexTable
+
+
+def polyline(rng: np.random.Generator, kinks: int) -> tuple[list[Fraction], list[Fraction]]:
+    """Corners of a falling convex polyline from (0, 1), slopes between -1 and 0, in exact numbers."""
+    x = [Fraction(0), *sorted(Fraction(float(end)) for end in rng.uniform(0.05, 20.0, kinks))]
+    slopes = sorted(Fraction(float(slope)) for slope in -rng.uniform(0.0, 1.0, kinks))
+    y = [Fraction(1)]
+    for before, after, slope in zip(x, x[1:], slopes, strict=False):
+        y.append(y[-1] + slope * (after - before) / 20)
+    return x, y
+
+
+def value(x: list[Fraction], y: list[Fraction], at: Fraction) -> Fraction:
+    """The polyline at any place; constant behind its last corner."""
+    for left, right, low, high in zip(x, x[1:], y, y[1:], strict=False):
+        if at <= right:
+            return low + (high - low) * (at - left) / (right - left)
+    return y[-1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_minima_of_polylines_are_between_the_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    corners, heights = polyline(rng, int(rng.integers(1, 12)))
+    points = np.append(0.0, np.unique(rng.uniform(0.01, 30.0, int(rng.integers(1, 15)))))
+    noise = 10.0 ** rng.uniform(-15.0, -1.0) * rng.uniform(size=(2, points.size))
+    # the table is told points that are a unit in the last place or two away from the true ones
+    true = [Fraction(float(x)) * (1 + Fraction(int(rng.integers(-4, 5)), 2**53)) for x in points]
+    exact = [value(corners, heights, x) for x in true]
+    low, high = np.array([float(y) for y in exact]) + np.array([[-1.0], [1.0]]) * (noise + 2e-16)
+    low[0] = high[0] = 1.0
+    table = ConvexTable(points, low, high, float(heights[-1]) - 1e-3)
+    slopes = 10.0 ** rng.uniform(-6.0, 0.0, 30)
+    below, above, *_ = table.minima(slopes)
+    for slope, least, most in zip(slopes.tolist(), below.tolist(), above.tolist(), strict=True):
+        truth = min(
+            y + Fraction(slope) * x
+            for x, y in [*zip(corners, heights, strict=True), *zip(true, exact, strict=True)]
+        )
+        assert Fraction(least) <= truth <= Fraction(most)
+
+
+def test_a_corner_between_two_straight_pieces_is_found() -> None:
+    x = np.array([0.0, 1.0, 2.0, 4.0, 5.0])
+    y = np.maximum(1.0 - 0.3 * x, 0.1)  # a corner at 3
+    below, above, best, cell, is_corner = ConvexTable(x, y, y, 0.1).minima(np.array([0.2]))
+    assert below[0] == pytest.approx(0.1 + 0.2 * 3.0, abs=1e-12)
+    assert above[0] == pytest.approx(0.4 + 0.2 * 2.0, abs=1e-12)
+    assert (best[0], cell[0], is_corner[0]) == (2, 2, True)
+
+
+def test_points_that_are_known_twice_count_together() -> None:
+    table = ConvexTable(np.array([0.0, 1.0]), np.array([1.0, 0.2]), np.array([1.0, 0.6]), 0.0)
+    joined = table.joined(np.array([1.0, 2.0]), np.array([0.3, 0.0]), np.array([0.7, 0.5]))
+    assert joined.x.tolist() == [0.0, 1.0, 2.0]
+    assert joined.low.tolist() == [1.0, 0.3, 0.0]
+    assert joined.high.tolist() == [1.0, 0.6, 0.5]
