@@ -52,10 +52,10 @@ def shot(page: Page, view: str, address: str) -> Image.Image:
         page.get_by_label("Reports").set_input_files(reports())
         page.get_by_text("A ledger of these reports").wait_for(timeout=120_000)
     page.get_by_text("answered in").wait_for(timeout=120_000)
-    # how long it took depends on the machine
-    page.locator("#status").evaluate("node => { node.style.visibility = 'hidden'; }")
     if view == "curves":
         page.locator("#answer svg").first.hover()
+    # how long it took depends on the machine
+    page.locator("#status").evaluate("node => { node.textContent = 'answered'; }")
     return Image.open(io.BytesIO(page.screenshot()))
 
 

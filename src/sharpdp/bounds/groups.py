@@ -21,7 +21,7 @@ from sharpdp.batches import (
 )
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian, Laplace, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
 from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained
 from sharpdp.pairs.finite import AtomicPair
@@ -172,7 +172,7 @@ def _stated(mechanism: Grouped, adjacency: Adjacency) -> Adjacency:
 @bound(
     holds_when="the bound on single records holds for all data sets on the way from one to the other",
     source="dong2022 Theorem 2.14",
-    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
+    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve | CorrelatedNoise),
     yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
     converts=_of_one,
 )
@@ -185,7 +185,8 @@ def group_privacy_upper(
 
     at the best split of x: the k-fold composition of the trade-off function with itself. Taken of each
     pair of the bound on single records, before they are composed over steps or rounds, which is better
-    than of the whole run.
+    than of the whole run. Not for correlated noise, whose pairs are factors of one pair and not steps:
+    there `group_correlated_upper` chains the whole.
 
     Numerics: see `pairs.chained`.
     """

@@ -120,6 +120,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
     "finite-pair": ("FinitePair", ("p", "q"), ()),
     "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
+    "correlated": ("CorrelatedNoise", ("noise_multiplier", "coefficients"), TRAINING),
     "shuffle": ("ShuffledReports", REPORTS[:1], REPORTS),
 }
 """Each mechanism with its class, the keys it needs, and the keys it may have besides."""
@@ -407,8 +408,8 @@ def mechanism(text: str) -> Mechanism:
     values = _values(name, words[1:])
     kind = FORMS[name][0]
     try:
-        described = {"DPSGD": training, "ShuffledReports": reports}.get(kind)
-        run = described(values) if described else getattr(mechanisms, kind)(**values)
+        described = {"DPSGD": training, "CorrelatedNoise": correlated, "ShuffledReports": reports}
+        run = described[kind](values) if kind in described else getattr(mechanisms, kind)(**values)
         return run if count is None else run * count
     except InvalidArgument as fault:
         raise UsageError(f"in {quoted(text)}: {fault}") from None
@@ -433,6 +434,22 @@ def training(values: Mapping[str, Any]) -> Mechanism:
     if noise_multiplier is None:
         raise InvalidArgument("noise_multiplier must be given; got none.")
     return DPSGD(scheme_of(values), noise_multiplier=noise_multiplier)
+
+
+def correlated(values: Mapping[str, Any]) -> Mechanism:
+    """The run with correlated noise of a banded strategy that these words describe.
+
+    >>> sizes = {"batches": "deterministic", "dataset_size": 10, "batch_size": 5, "epochs": 2}
+    >>> correlated({"noise_multiplier": 1, "coefficients": [1.0, 0.5], **sizes}).strategy.bands(4)
+    2
+    """
+    from sharpdp.mechanisms import BandedStrategy, CorrelatedNoise
+
+    return CorrelatedNoise(
+        scheme_of(values),
+        strategy=BandedStrategy(coefficients=values["coefficients"]),
+        noise_multiplier=values["noise_multiplier"],
+    )
 
 
 def reports(values: Mapping[str, Any]) -> Mechanism:
@@ -545,7 +562,7 @@ def _value(title: str, key: str, text: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{title} must be true or false; got {quoted(text)}.")
         return text.lower() == "true"
-    if key in ("p", "q", "example_weights"):
+    if key in ("p", "q", "coefficients", "example_weights"):
         return [_number(title, part) for part in text.split(",")]
     return _number(title, text)
 

@@ -39,6 +39,7 @@ from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Mechanism, MinSeparation
+from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.opposed import opposed
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
@@ -54,6 +55,7 @@ __all__ = [
     "correlated_sampled_block_lower",
     "fixed_positions_lower",
     "fixed_positions_upper",
+    "group_correlated_upper",
     "revealed_positions_upper",
     "separated_participation_lower",
     "separated_participation_upper",
@@ -98,6 +100,20 @@ def _gaussian(
     return ((GaussianPair(values * sensitivity / mechanism.noise_multiplier * OUTWARDS[side]), 1),)
 
 
+def _revealed_upper(mechanism: CorrelatedNoise) -> float:
+    """How far one example moves C x at most, whatever its steps are."""
+    scheme, columns = mechanism.batches, _columns(mechanism)
+    if isinstance(scheme, MinSeparation):
+        return separated_upper(columns, scheme.separation, scheme.participations or 1)
+    if isinstance(scheme, CyclicPoissonBatches):
+        # some of the uses may be left out, which matters if inner products are negative
+        return separated_upper(columns, scheme.cycle_length, scheme.turns)
+    assert isinstance(scheme, DeterministicBatches | ShuffledBatches | BallsAndBins)
+    kept = isinstance(scheme, DeterministicBatches) or scheme.order == "kept"
+    bound_on = positions_upper if kept else once_per_epoch_upper
+    return bound_on(columns, scheme.steps_per_epoch)
+
+
 def _over(*kinds: type) -> Callable[[CorrelatedNoise], bool]:
     return lambda mechanism: isinstance(mechanism.batches, kinds)
 
@@ -126,10 +142,7 @@ def fixed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> P
     >>> round(pair.mu**2, 9)  # (1, 1, 1, 0) + (0, 0, 1, 1)
     7.0
     """
-    scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
-    sensitivity = positions_upper(_columns(mechanism), scheme.steps_per_epoch)
-    return _gaussian(mechanism, sensitivity, adjacency, Side.UPPER)
+    return _gaussian(mechanism, _revealed_upper(mechanism), adjacency, Side.UPPER)
 
 
 @every_notion(source="dong2022 Theorem 2.7", applies=_over(DeterministicBatches))
@@ -159,11 +172,7 @@ def separated_participation_upper(mechanism: CorrelatedNoise, adjacency: Adjacen
 
     Numerics: `bounds.correlated_noise.sensitivity`; mu is rounded up.
     """
-    scheme = mechanism.batches
-    assert isinstance(scheme, MinSeparation)
-    uses = scheme.participations or 1
-    sensitivity = separated_upper(_columns(mechanism), scheme.separation, uses)
-    return _gaussian(mechanism, sensitivity, adjacency, Side.UPPER)
+    return _gaussian(mechanism, _revealed_upper(mechanism), adjacency, Side.UPPER)
 
 
 @every_notion(source="dong2022 Theorem 2.7", applies=_over(MinSeparation))
@@ -268,16 +277,26 @@ def revealed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -
 
     Numerics: `bounds.correlated_noise.sensitivity`; mu is rounded up.
     """
-    scheme, columns = mechanism.batches, _columns(mechanism)
-    if isinstance(scheme, CyclicPoissonBatches):
-        # some of the uses may be left out, which matters if inner products are negative
-        sensitivity = separated_upper(columns, scheme.cycle_length, scheme.turns)
-    else:
-        assert isinstance(scheme, ShuffledBatches | BallsAndBins)
-        kept = scheme.order == "kept"
-        bound_on = positions_upper if kept else once_per_epoch_upper
-        sensitivity = bound_on(columns, scheme.steps_per_epoch)
-    return _gaussian(mechanism, sensitivity, adjacency, Side.UPPER)
+    return _gaussian(mechanism, _revealed_upper(mechanism), adjacency, Side.UPPER)
+
+
+@register(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
+    holds_when="the bound on single records whose positions are known holds for all data sets on the way "
+    "from one to the other",
+    source="dong2022 Theorem 2.14; denisov2022",
+    applies=lambda mechanism: isinstance(mechanism.mechanism, CorrelatedNoise),
+)
+def group_correlated_upper(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+    """Upper side of correlated noise for groups of k, positions revealed: k times the shift of one.
+
+    Factors of the amplified bounds are not steps, and chaining them one by one would not be sound.
+
+    Numerics: mu is rounded up.
+    """
+    run = mechanism.mechanism
+    assert isinstance(run, CorrelatedNoise)
+    return _gaussian(run, mechanism.group_size * _revealed_upper(run), adjacency, Side.UPPER)
 
 
 def _is_testable(mechanism: CorrelatedNoise) -> bool:

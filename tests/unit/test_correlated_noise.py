@@ -1,0 +1,140 @@
+"""Strategies and runs with correlated noise as data: what is accepted, refused, written and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import sharpdp as dp
+from sharpdp.bounds import bounds_for
+from sharpdp.cli.runs import mechanism
+from sharpdp.mechanisms.composed import Grouped
+
+SIZES = {"dataset_size": 20, "batch_size": 5, "epochs": 3}
+PLAN = dp.DeterministicBatches(**SIZES)
+STRATEGY = dp.BandedStrategy(coefficients=(1.0, 0.5, 0.0))
+
+
+def run(**changes: object) -> dp.CorrelatedNoise:
+    given: dict[str, object] = {"strategy": STRATEGY, "noise_multiplier": 2.0, **changes}
+    return dp.CorrelatedNoise(given.pop("batches", PLAN), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: dp.BandedStrategy(coefficients=()), "coefficients must be at least one number"),
+        (
+            lambda: dp.BandedStrategy(coefficients=(0.0, 1.0)),
+            "coefficients[0] must be greater than 0",
+        ),
+        (
+            lambda: dp.BandedStrategy(coefficients=(1.0, 1e31)),
+            "coefficients[1] must be at most 1e+30",
+        ),
+        (
+            lambda: dp.BandedStrategy(coefficients=3.0),
+            "coefficients must be a list of numbers; got 3.0",
+        ),
+        (
+            lambda: dp.BufferedLinearToeplitz(scales=(0.5,), decays=(1.5,)),
+            "decays[0] must be in [0, 1]; got 1.5",
+        ),
+        (
+            lambda: dp.BufferedLinearToeplitz(scales=(0.5, 0.5), decays=(0.5,)),
+            "scales must be as many as decays; got 2 and 1",
+        ),
+        (
+            lambda: dp.MatrixStrategy(matrix=[[1.0, 0.1], [0.5, 1.0]]),
+            "matrix[0] must be a row of 1 numbers, or 2 with zeros above the diagonal",
+        ),
+        (
+            lambda: dp.MatrixStrategy(matrix=[[1.0], [0.5, -1.0]]),
+            "matrix[1][1] must be greater than 0",
+        ),
+        (lambda: dp.MinSeparation(steps=5, separation=0), "separation must be a whole number"),
+        (
+            lambda: dp.MinSeparation(steps=5, separation=1).batches(7),
+            "MinSeparation draws no batches",
+        ),
+        (lambda: run(strategy=(1.0, 0.5)), "strategy must be a strategy matrix; got (1.0, 0.5)"),
+        (
+            lambda: run(strategy=dp.MatrixStrategy(matrix=np.eye(11))),
+            "strategy must be a matrix of at least 12 rows, one a step; got 11",
+        ),
+        (
+            lambda: run(batches=dp.PoissonBatches(sample_rate=0.1, steps=12)),
+            "batches must be one of DeterministicBatches, ShuffledBatches, BallsAndBins, ",
+        ),
+        (lambda: run(noise_multiplier=0.0), "noise_multiplier must be greater than 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Callable[[], object], sentence: str) -> None:
+    with pytest.raises((dp.InvalidArgument, dp.errors.WrongType)) as caught:
+        make()
+    assert str(caught.value).startswith(sentence)
+
+
+def test_strategies_are_values() -> None:
+    assert dp.BandedStrategy(coefficients=[1, 0.5]) == STRATEGY  # zeros at the end say nothing
+    assert hash(run()) == hash(run())
+    full = dp.MatrixStrategy(matrix=np.tril(np.ones((3, 3))))
+    assert full == dp.MatrixStrategy(matrix=[[1.0], [1.0, 1.0], [1.0, 1.0, 1.0]])
+    assert (full.bands(2), full.bands(3), STRATEGY.bands(1), STRATEGY.bands(9)) == (2, 3, 1, 2)
+    with pytest.raises(dp.InvalidArgument, match="at most the 3 rows"):
+        full.column(0, 4)
+
+
+def test_a_run_that_stops_early_has_the_same_strategy() -> None:
+    whole = run(strategy=dp.MatrixStrategy(matrix=np.eye(12) + np.eye(12, k=-1)))
+    short = whole.stopped_after(6)
+    assert short.batches.steps == 8
+    assert short.strategy == whole.strategy
+    ends = [dp.account(one).epsilon(delta=1e-6).upper for one in (short, whole)]
+    assert ends[0] < ends[1]
+    promise = dp.MinSeparation(steps=12, separation=4)
+    assert run(batches=promise).stopped_after(5).batches.participations == 2
+
+
+def test_neighbors_are_those_of_the_batches() -> None:
+    names = [str(one) for one in run(batches=dp.ShuffledBatches(**SIZES)).adjacencies]
+    assert names == ["zero-out", "replace-one"]
+    with pytest.raises(dp.Unsupported, match="adjacency add/remove has no theorem"):
+        dp.account(run(batches=dp.MinSeparation(steps=4, separation=2)), adjacency="add/remove")
+
+
+def test_the_command_line_has_words_for_banded_strategies() -> None:
+    words = "correlated noise_multiplier=2 coefficients=1,0.5 batches=deterministic"
+    assert mechanism(f"{words} dataset_size=20 batch_size=5 epochs=3") == run()
+
+
+def test_reports_say_what_is_run_and_what_is_owed() -> None:
+    text = dp.account(run()).report(format="text")
+    assert "correlated noise (DP-FTRL)" in text
+    assert "banded Toeplitz strategy, 2 bands" in text
+    assert "with z that is drawn" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        PLAN,
+        dp.BallsAndBins(**SIZES, order="kept"),
+        dp.batches.CyclicPoissonBatches(sample_rate=0.1, steps=12, cycle_length=4),
+        dp.MinSeparation(steps=12, separation=4),
+    ],
+)
+def test_groups_are_accounted_as_if_positions_were_revealed(
+    batches: dp.batches.BatchScheme,
+) -> None:
+    """Factors of an amplified bound are not steps: chaining each of them would promise too much."""
+    names = {
+        one.name for one in bounds_for(Grouped(run(batches=batches), 3), dp.Adjacency.ZERO_OUT)
+    }
+    assert {name for name in names if name.endswith("upper")} == {"group_correlated_upper"}
+    fixed = dp.account(run(noise_multiplier=2.0 / 3.0)).epsilon(delta=1e-6)
+    answer = dp.account(run(batches=batches), group_size=3).epsilon(delta=1e-6)
+    assert answer.upper == pytest.approx(fixed.upper, rel=1e-6)
+    assert answer.lower <= answer.upper
