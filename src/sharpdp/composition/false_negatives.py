@@ -225,9 +225,11 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
         return max(mass_low, alpha), true_positives(composition, _SMALLEST_ALPHA, tolerance)[1]
     if alpha == 1.0:
         return 1.0, 1.0
-    log_missed = composition.log_missed_upper(alpha)
-    if log_missed <= -38.0:  # it does not show in one minus it
-        return one_minus_down(exp_up(log_missed)), 1.0
+    # what is missed is no less than 1 - alpha - H_1, which often shows that the bound is not needed
+    if add_up(alpha, exp_up(composition.log_total_variation_upper())) > 0.999:
+        log_missed = composition.log_missed_upper(alpha)
+        if log_missed <= -38.0:  # it does not show in one minus it
+            return one_minus_down(exp_up(log_missed)), 1.0
     low, high = _convex_minimum(composition, alpha, tolerance)
     low, high = max(low, mass_low, alpha), min(max(high, mass_high, alpha), 1.0)
     if low > 0.5:

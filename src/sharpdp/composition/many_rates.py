@@ -135,8 +135,10 @@ def _read_off(
 def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     """Thresholds between those at which lines with the extreme alphas touch, not certified."""
     log_rate = float(np.log(alphas.min()))
-    last = min(profile.composition.reach(log_rate), -log_rate)
-    first = -profile.reverse.reach(float(np.log1p(-alphas.max())))
+    first, last = -np.inf, np.inf
+    if profile.composition.single_pair is None:
+        last = min(profile.composition.reach(log_rate), -log_rate)
+        first = -profile.reverse.reach(float(np.log1p(-alphas.max())))
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
         (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
