@@ -10,6 +10,7 @@ from reproduce import (
     chua2024,
     gallery,
     girgis2021,
+    liew2022,
     reference,
     wang2023,
 )
@@ -18,6 +19,15 @@ __all__ = ["EVERYTHING", "PAPERS"]
 
 PAPERS = tuple(
     one.PAPER
-    for one in (wang2023, girgis2021, asoodeh2020, chen2024, chua2024, bok2024, choquette2025)
+    for one in (
+        wang2023,
+        girgis2021,
+        asoodeh2020,
+        chen2024,
+        chua2024,
+        bok2024,
+        liew2022,
+        choquette2025,
+    )
 )
 EVERYTHING = (reference.PAPER, *PAPERS, gallery.PAPER)

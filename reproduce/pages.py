@@ -23,7 +23,7 @@ KINDS = {
 OPEN = (
     "girgis2021, 18.3 and 76.46% for clones: not told how they were accounted; no reading gives "
     "both.",
-    "girgis2021, Figure 6: not all of the four seeds have come to epoch 200; "
+    "girgis2021, Figure 6: two of the four seeds have come to epoch 200, at the larger local ε none; "
     "[the page](girgis2021.md) says how far each is.",
     "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the printed algorithm, and "
     "for which no bound holds; the printed algorithm does not reach them.",

@@ -26,7 +26,7 @@ from sharpdp.learn import banded_strategy, prefix_error
 __all__ = ["report"]
 
 DELTA, CLIP = 1e-5, 1.0
-EPSILONS, RATES = (1.0, 3.0, 8.0), (1.0, 2.0, 4.0)
+EPSILONS, RATES = (1.0, 3.0, 8.0), (1.0, 2.0, 4.0, 8.0)
 BANDS = (1, 2, 4, 8, 16, 32)
 
 

@@ -94,7 +94,9 @@ def loop() -> dict[str, Any]:
         return nn.functional.cross_entropy(network(rows[0]), rows[1])
 
     plan = dp.DPSGD(SCHEME, noise_multiplier=1.0)
-    run = PrivateGradients(plan, model(), loss, DATA, clip=0.1, key=KEY)
+    run = PrivateGradients(
+        plan, model(), loss, DATA, clip=0.1, key=KEY, physical_batch_size=1
+    )  # so that both ranks have examples of most batches
     optimizer, seen = torch.optim.Adam(run.model.parameters(), lr=0.1), []
     for _ in range(3):
         for batch in run.loader():
@@ -113,7 +115,9 @@ def refused(rank: int) -> list[str]:
     def whole() -> None:
         SchemeAccountant(SCHEME, loader=loader(DATA, BatchSampler(SCHEME, KEY)))
 
+    order = torch.arange(40).roll(rank)  # in which a record may be in a batch twice
     tries: list[Any] = [
+        lambda: private(data=TensorDataset(*(one[order] for one in DATA.tensors))),
         lambda: private(model()),
         lambda: private(key=bytes([rank]) * 32),
         lambda: private(nn.parallel.DistributedDataParallel(model())),

@@ -5,7 +5,9 @@ Tests are skipped where a framework is not installed: `make test-frameworks` ins
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +211,77 @@ def test_jax_privacy_takes_the_batches() -> None:
         list(SchemeSelection(PLAN, KEY).batch_iterator(299))
     with pytest.raises(InvalidArgument, match="rng must be None"):
         list(SchemeSelection(PLAN, KEY).batch_iterator(300, rng=np.random.default_rng(0)))
+
+
+class Numbers:
+    """So many records, none of which is held."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        return torch.tensor([float(number % 7)])
+
+
+def plain_batches(plan: Any) -> Any:
+    return loader(Numbers(plan.dataset_size), BatchSampler(plan, KEY))
+
+
+def stateful_batches(plan: Any) -> Any:
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+    sampler = BatchSampler(plan, KEY)
+    return torchdata.StatefulDataLoader(Numbers(plan.dataset_size), batch_sampler=sampler)
+
+
+def grain_batches(plan: Any) -> Any:
+    pytest.importorskip("grain", reason="needs grain")
+    from sharpdp.integrations.grain import SchemeDataset
+
+    return SchemeDataset(Numbers(plan.dataset_size), BatchSampler(plan, KEY))
+
+
+def jax_batches(plan: Any) -> Any:
+    from sharpdp.integrations.jax_privacy import SchemeSelection
+
+    return SchemeSelection(plan, KEY).batch_iterator(plan.dataset_size)
+
+
+def own_batches(plan: Any) -> Any:
+    run = PrivateGradients(
+        dp.DPSGD(plan, noise_multiplier=1.0),
+        torch.nn.Linear(1, 1),
+        lambda model, rows: model(rows).sum(),
+        Numbers(plan.dataset_size),
+        clip=1.0,
+        key=KEY,
+    )
+    return ((batch, run.backward(batch)) for batch in run.loader())
+
+
+@pytest.mark.parametrize(
+    "batches", [plain_batches, stateful_batches, grain_batches, jax_batches, own_batches]
+)
+@pytest.mark.parametrize("scheme", ["poisson", "shuffled", "fixed"])
+def test_nothing_of_the_size_of_the_data_is_held(
+    batches: Callable[[Any], Any], scheme: str
+) -> None:
+    """A bit for each of 10^9 records would be 119 MB."""
+
+    def plan(size: int) -> Any:
+        if scheme == "poisson":
+            return dp.PoissonBatches(dataset_size=size, batch_size=100, steps=9)
+        if scheme == "shuffled":
+            return dp.ShuffledBatches(dataset_size=size, batch_size=100, epochs=1)
+        return dp.FixedSizeBatches(dataset_size=size, batch_size=100, steps=9)
+
+    list(islice(batches(plan(1000)), 3))  # what is imported or kept from now on is not counted
+    tracemalloc.start()
+    try:
+        assert len(list(islice(batches(plan(10**9)), 3))) == 3
+        held = tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+    assert held < 16.0

@@ -173,13 +173,14 @@ def test_two_processes_release_what_one_does(tmp_path_factory: pytest.TempPathFa
     assert first["noise"] == second["noise"]
     assert first["noise"]["deviation"] == pytest.approx(2.0, rel=0.05)  # added once, not twice
     words = (
+        "data must be the same",
         "DifferentiallyPrivateDistributedDataParallel",
         "key must be the same",
         "wrapped",
         "shard",
     )
     for found in (first["refused"], second["refused"]):
-        assert [word in message for word, message in zip(words, found, strict=True)] == [True] * 4
+        assert [word in message for word, message in zip(words, found, strict=True)] == [True] * 5
     assert first["budget"] == second["budget"]
     allowed, entries = first["budget"]
     assert 0 < allowed < 60

@@ -7,7 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproduce.learning import __main__ as command
-from reproduce.learning import budgets, clients, ledger, passes, pictures, releases, samplers, units
+from reproduce.learning import (
+    budgets,
+    clients,
+    correlated,
+    ledger,
+    passes,
+    pictures,
+    releases,
+    samplers,
+    units,
+)
 
 GUESSING = 0.1
 
@@ -29,6 +39,19 @@ def test_four_ways_to_draw_batches(out: Path, capsys: pytest.CaptureFixture[str]
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.json")} == before
     pictures.drawn_samplers(found, out / "samplers.svg")
     assert (out / "samplers.svg").stat().st_size > 0
+
+
+def test_correlated_noise_at_equal_epsilon(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = correlated.report("quick")
+    assert len(found) == 4
+    assert all(one[0]["accuracy"][0] > 5 * GUESSING for one in found.values())
+    # at this epsilon every strategy leaves less noise in sums than independent noise does
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if " 8  " in line[:16]]
+    errors = [float(row[-3]) for row in rows]
+    assert len(errors) == 4
+    assert max(errors[1:]) < errors[0]
+    pictures.drawn_correlated(found, out / "correlated.svg")
+    assert (out / "correlated.svg").stat().st_size > 0
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import Declined
@@ -88,3 +89,12 @@ def test_other_steps_are_left_to_other_engines(steps) -> None:
         FewRuns.for_threshold(steps, 0.5, 1e-3)
     with pytest.raises(Declined):
         FewRuns.for_value(steps, -10.0, 1e-3)
+
+
+def test_a_step_that_reveals_everything_is_all_there_is() -> None:
+    revealed = dp.FinitePair(p=[0.0, 1.0], q=[1.0, 0.0])
+    for run in (revealed * 2, revealed + dp.Gaussian(1.0), revealed * 2 + dp.PureDP(epsilon=1.0)):
+        for epsilon in (1.0, [0.0, 1.0, 2.0]):
+            delta = dp.account(run).delta(epsilon=epsilon)
+            assert np.all(np.asarray(delta.lower) > 0.999999)
+            assert np.all(np.asarray(delta.upper) == 1.0)

@@ -113,8 +113,8 @@ def test_cells_of_angles_are_above_every_angle(noise: float, ratio: float, kind:
     policy = WorstPolicy(noise, math.log(ratio), kind, 1000, 0.0)
     lattice = policy._lattice
     cells = worst_policy._Cells.of(policy, lattice)
-    ends, nodes = worst_policy._ANGLES, lattice.nodes * lattice.step
-    for place in (0, 1, 7, 13, 18, 23):
+    ends, nodes = policy.angles, lattice.nodes * lattice.step
+    for place in (0, 1, 4, 8, 11, 13):
         angle = ends[place] + 0.4 * (ends[place + 1] - ends[place])
         z, others = difference(noise, ratio, kind, angle, 601)
         gain = cells.gains[place - 1] if place else np.zeros(nodes.size)

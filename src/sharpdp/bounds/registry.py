@@ -88,6 +88,9 @@ class Bound:
         converts: For a theorem that turns bounds on one question into bounds on another: the mechanism
             and the notion of neighbors whose bounds it takes. It is asked once for each of them, and
             gets their pairs, and the width, as further arguments.
+        outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
+            by itself than what others make of it for one notion by way of another. They do not ask it
+            then.
         base: The bound that is converted; None in the registry.
     """
 
@@ -109,6 +112,7 @@ class Bound:
     refined: Refined | None = None
     approaches: Condition | None = None
     converts: Asked | None = None
+    outdoes_conversion: Condition | None = None
     base: "Bound | None" = None
 
     def __call__(
@@ -168,8 +172,13 @@ class Bound:
         return tuple(
             replace(self, base=base, rigor=Rigor.weakest([self.rigor, base.rigor]))
             for base in bounds_for(*self.converts(mechanism, adjacency))
-            if set(self.sides) <= set(base.sides)
+            if set(self.sides) <= set(base.sides) and not base._outdoes(mechanism, adjacency)
         )
+
+    def _outdoes(self, mechanism: Mechanism, adjacency: Adjacency) -> bool:
+        """Whether it is asked about these neighbors itself, and says more than a conversion of it."""
+        outdoes = self.outdoes_conversion
+        return outdoes is not None and self.covers(adjacency) and outdoes(mechanism)
 
     @property
     def grounds(self) -> str:
@@ -234,6 +243,7 @@ def bound(
     refined: Refined | None = None,
     approaches: Condition | None = None,
     converts: Asked | None = None,
+    outdoes_conversion: Condition | None = None,
     name: str = "",
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
@@ -259,6 +269,7 @@ def bound(
         refined: Narrower pairs.
         approaches: Where the pairs approach the exact one.
         converts: The question whose bounds it turns into its own.
+        outdoes_conversion: Where it says more than a conversion of it.
         name: Another name, if one function is registered twice because a part of what it is about has
             another source.
 
@@ -298,6 +309,7 @@ def bound(
             refined,
             approaches,
             converts,
+            outdoes_conversion,
         )
         register_once(_REGISTERED, entry, "bound")
         append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))

@@ -57,6 +57,7 @@ from sharpdp.integrations.torch import (
     CountedBatches,
     batches_per_pass,
     counted_loader,
+    hash_of_some,
     loader,
     scheme_of,
     shard_of_rank,
@@ -559,11 +560,16 @@ def make_private(
     sampler = BatchSampler(
         scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
     )
-    ranks.check_same(
-        key=sampler.state_dict()["fingerprint"], plan=repr(plan), max_grad_norm=repr(max_grad_norm)
-    )
+    drawn = loader(data, sampler, collate=collate, **(loader_options or {}))
+    if ranks.size > 1:
+        ranks.check_same(
+            key=sampler.state_dict()["fingerprint"],
+            plan=repr(plan),
+            max_grad_norm=repr(max_grad_norm),
+            data=hash_of_some(drawn, secret),
+        )
     accountant = SchemeAccountant(plan)
-    batches = accountant.watch(loader(data, sampler, collate=collate, **(loader_options or {})))
+    batches = accountant.watch(drawn)
     if options.get("noise_generator") is None:
         options["noise_generator"] = _seeded_by_the_system(module)
     engine = PrivacyEngine()

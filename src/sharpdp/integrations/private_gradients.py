@@ -41,12 +41,18 @@ from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
-from sharpdp.integrations.torch import BatchSampler, batches_per_pass, check_records, loader
+from sharpdp.integrations.torch import (
+    BatchSampler,
+    batches_per_pass,
+    check_records,
+    hash_of_some,
+    loader,
+)
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
+from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
 
@@ -56,9 +62,6 @@ Loss = Callable[[Any, Any], Tensor]
 ALIGNED = 16
 """Bytes to whose multiples packed tensors are filled up, so that every type of torch can start there."""
 
-
-COMPARED = 8
-"""Examples that ranks compare before they train together."""
 
 PREFIX = "model."
 """What `_Packed` puts before the names of the model's parameters, from which noise is drawn."""
@@ -180,16 +183,16 @@ class PrivateGradients(HintedKeywords):
         self._loader = partial(
             loader, _Numbered(dataset), self.sampler, collate=_NumberedCollate(collate)
         )
-        self._collate = self._loader().collate_fn  # checks the data as well
+        batches = self._loader()  # checks the data as well
         self._packed = _Packed(self.model, loss)
-        example = self._packed.rows(self._collate([(0, dataset[0])]).examples, 1)
+        example = self._packed.rows(batches.collate_fn([(0, dataset[0])]).examples, 1)
         self.gradients = self._gradients(example, clip, physical_batch_size)
         if self.ranks.size > 1:
             self.ranks.check_same(
                 key=hashlib.blake2b(self.key).hexdigest(),
                 plan=repr((plan, clip, self.piece)),
                 parameters=self._seen,
-                data=self._some_of(dataset),
+                data=hash_of_some(batches, self.key),
             )
         size = plan.batches.expected_batch_size
         assert size is not None  # every scheme that can be drawn has one
@@ -527,23 +530,6 @@ class PrivateGradients(HintedKeywords):
             for name, value in self.gradients.parameters.items():
                 numbers = value.to("cpu", torch.float64).contiguous().numpy().tobytes()
                 digest.update(name.encode() + numbers)
-        return digest.hexdigest()
-
-    def _some_of(self, dataset: Any) -> str:
-        """A hash of some examples that the key picks, to compare data with those of other ranks.
-
-        Examples that are not the same when they are read twice, as random crops are, are left out.
-        """
-        digest, source = hashlib.blake2b(), KeyedStream(self.key).derive("compared")
-        for number in range(COMPARED):
-            index = source.derive(number).integer(63) % len(dataset)
-            once, again = (
-                self._packed.rows(self._collate([(index, dataset[index])]).examples, 1)
-                for _ in range(2)
-            )
-            if torch.equal(once, again):
-                digest.update(repr((index, tuple(once.shape))).encode())
-                digest.update(once.cpu().numpy().tobytes())
         return digest.hexdigest()
 
 

@@ -49,6 +49,9 @@ __all__ = [
     "shared_key",
 ]
 
+COMPARED = 8
+"""Examples that ranks compare before they train together."""
+
 DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
 
 DISTRIBUTED = "Give every process its shard: BatchSampler(scheme, key, shard=shard_of_rank())."
@@ -401,6 +404,33 @@ def loader(
             "dataset and options must be what torch's DataLoader takes; got "
             f"{type(refused).__name__}: {refused}."
         ) from refused
+
+
+def hash_of_some(loader: Any, key: bytes | int) -> str:
+    """A hash of some examples that the key picks, to compare the data of a rank with those of others.
+
+    Examples that are not the same when they are read twice, as random crops are, are left out.
+    """
+    digest, dataset = hashlib.blake2b(), loader.dataset
+    for number in range(COMPARED):
+        picked = hashlib.blake2b(f"compared {key!r} {number}".encode()).digest()
+        index = int.from_bytes(picked, "big") % len(dataset)
+        once, again = (_plain(loader.collate_fn([dataset[index]])) for _ in range(2))
+        if once == again:
+            digest.update(repr((index, once)).encode())
+    return digest.hexdigest()
+
+
+def _plain(batch: Any) -> list[object]:
+    """A batch as bytes, shapes and words."""
+    leaves, _ = _torch("utils._pytree").tree_flatten(batch)
+    tensor = _torch("").Tensor
+    return [
+        (one.detach().cpu().numpy().tobytes(), tuple(one.shape))
+        if isinstance(one, tensor)
+        else repr(one)
+        for one in leaves
+    ]
 
 
 def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler | CountedBatches]:

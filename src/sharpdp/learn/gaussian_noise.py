@@ -91,7 +91,7 @@ class StepNoise:
                 )
             check_sums(total)
             steps = {name: self._in_steps(name, value) for name, value in total.items()}
-            digits = {} if lower is None else dict(lower)
+            digits = {} if lower is None else _matching(lower, total)
             rest = {name: self._in_steps(name, value) for name, value in digits.items()}
             source = self._source.derive(number, _digest(total, digits))
             self._next = number + 1
@@ -156,16 +156,30 @@ def secret(key: object) -> bytes:
     return key
 
 
-def check_sums(total: object) -> None:
+def _matching(lower: object, total: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Further digits, if they are those of these sums."""
+    check_sums(lower, "lower")
+    assert isinstance(lower, Mapping)
+    shapes = [{name: value.shape for name, value in sums.items()} for sums in (lower, total)]
+    if shapes[0] != shapes[1]:
+        raise InvalidArgument("lower must have the names and shapes of total; got others.")
+    return dict(lower)
+
+
+def check_sums(total: object, argument: str = "total") -> None:
     """An error unless these are finite real sums by name."""
     if not isinstance(total, Mapping) or not total:
-        raise WrongType(f"total must map names to tensors, at least one; got {kind_of(total)}.")
+        raise WrongType(
+            f"{argument} must map names to tensors, at least one; got {kind_of(total)}."
+        )
     for name, value in total.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise WrongType(f"total[{name!r}] must be a tensor under a name; got {kind_of(value)}.")
+            raise WrongType(
+                f"{argument}[{name!r}] must be a tensor under a name; got {kind_of(value)}."
+            )
         if value.layout != torch.strided or value.is_complex():
-            raise WrongType(f"total[{name!r}] must be dense and real; got {value.dtype}.")
+            raise WrongType(f"{argument}[{name!r}] must be dense and real; got {value.dtype}.")
         if not bool(torch.isfinite(value).all()):
             raise InvalidArgument(
-                f"total[{name!r}] must be finite; got entries that are not. Nothing was released."
+                f"{argument}[{name!r}] must be finite; got entries that are not. Nothing was released."
             )

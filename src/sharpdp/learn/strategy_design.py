@@ -61,7 +61,7 @@ def banded_strategy(*, steps: int, bands: int, error: str = "mean") -> BandedStr
         InvalidArgument: a number is out of range, or ``error`` is neither of the two.
         WrongType: a number is none.
 
-    Source: mckenna2024, of strategies that arXiv 2306.08153 introduces.
+    Source: mckenna2024; choquette2023banded for bands and separated participation.
 
     >>> strategy = banded_strategy(steps=100, bands=3)
     >>> first = strategy.coefficients[0]
@@ -119,7 +119,7 @@ def buffered_strategy(
         InvalidArgument: a number is out of range, or ``error`` is neither of the two.
         WrongType: a number is none.
 
-    Source: mcmahan2024; arXiv 2404.16706 for one participation.
+    Source: mcmahan2024; dvijotham2024 for one participation.
 
     >>> strategy = buffered_strategy(steps=1000, buffers=2, error="max")
     >>> [round(decay, 4) for decay in strategy.decays]

@@ -382,9 +382,9 @@ def every_step_upper(
 
 @bound(
     adjacency=tuple(Adjacency),
-    attained_when="the loss, which is neither convex nor smooth, writes the result of every step into "
-    "parameters that later steps magnify, so that the last iterate tells them all; and what attains the "
-    "bound on releasing every step",
+    attained_when="the objective has a penalty that is the same for all data sets, not clipped, not "
+    "convex and steeply curved, which writes the result of every step into parameters that later steps "
+    "magnify, so that the last iterate tells them all; and what attains the bound on every step",
     source="annamalai2024",
     applies=lambda mechanism: mechanism.loss is None,
     converts=_steps_released,

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
 
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
-from sharpdp.bracket import Side
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
+from sharpdp.bounds.shuffled_batches.vacant_seat import (
+    VacantEpoch,
+    pair_above,
+    spaced_half,
+)
 from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 
 __all__ = ["FullEpoch"]
@@ -38,7 +41,7 @@ _SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4])
 _CUTS_PER_FACTOR, _LARGEST_LOG_CUT = 5.0, 16.0
 """Ratios are cut at powers of e^(1/5), up to e^16."""
 
-_MEANS, _DISTANCES = 40, 120
+_MEANS, _DISTANCES = 40, 60
 """Cells of the mean of all contributions, and of squared distances from it."""
 
 _REVEALED, _WORTH_IT, _NEGLIGIBLE = 0.3, 0.1, 1e-18
@@ -102,93 +105,78 @@ class FullEpoch:
     ) -> AtomicPair:
         """A pair whose two profiles are above those of the epoch; `revealed` must not be empty.
 
-        The tolerance is that of `VacantEpoch`. Numbers of batches that are best somewhere are looked
-        at, and if `adaptive` some of them with the worst policy.
+        The tolerance is that of `VacantEpoch`. At each threshold the bound is that of the number of
+        batches which is about the best there; if `adaptive`, also those of some numbers with the
+        worst policy.
         """
-        known = GaussianPair((2.0 if replaced else 1.0) / self.noise)
-        pairs = {
-            count: self._vacant(count, tolerance, adaptive=False, replaced=replaced)
-            for count in self._promising(known, 6 if tolerance < 5e-2 else 2, replaced=replaced)
-        }
-        candidates = _Candidates(self, pairs, known)
-        if adaptive:
-            for count in candidates.best_at(_LEVELS):
-                pairs[count] = self._vacant(count, tolerance, adaptive=True, replaced=replaced)
-        return candidates.pair()
+        kinds = ("replaced",) * 2 if replaced else ("forward", "backward")
+        counts, known = tuple(self.revealed), self.known(replaced=replaced)
+        searches, halves = [], []
+        for kind in kinds:
+            least = LeastOfBounds([partial(self._terms, count, kind) for count in counts])
+            searches.append(least)
+            halves.append(spaced_half(partial(_at_most, known, least), tolerance))
+        pair = pair_above(halves[0], halves[1])
+        if not adaptive:
+            return pair
+        best = {counts[searches[0].best_at(level)] for level in _LEVELS}
+        pairs = {count: self._vacant(count, tolerance, replaced=replaced) for count in best}
+        return self._least(pair, pairs, replaced=replaced)
 
-    def _promising(self, known: GaussianPair, looks: int, *, replaced: bool) -> list[int]:
-        """Numbers of batches with the least bound at one of a few thresholds; any others would do."""
-        kind = "replaced" if replaced else "forward"
-        losses = known.mu * np.array([1.0, 3.5, 2.0, 0.3, 5.0, 0.0])[:looks]
-        log_known = known.log_hockey_stick(losses)
-        rows = []
-        for count, rho in self.revealed.items():
-            epoch = VacantEpoch(self.noise, count, 1.0 / count, 0.0)
-            values = [epoch.log_value(float(loss), kind, 0.1) for loss in losses]
-            rows.append(np.logaddexp(values, math.log(rho) + log_known))
-        best = set(np.argmin(rows, axis=0).tolist())
-        return [count for row, count in enumerate(self.revealed) if row in best]
+    def known(self, *, replaced: bool) -> GaussianPair:
+        """The pair of the noise alone."""
+        return GaussianPair((2.0 if replaced else 1.0) / self.noise)
 
-    def _vacant(
-        self, count: int, tolerance: float, *, adaptive: bool, replaced: bool
-    ) -> AtomicPair:
-        epoch = VacantEpoch(self.noise, count, 1.0 / count, 0.0)
+    def _epoch(self, count: int) -> VacantEpoch:
+        return VacantEpoch(self.noise, count, 1.0 / count, 0.0)
+
+    def _terms(self, count: int, kind: str, loss: float, allowed: float) -> tuple[float, float]:
+        """Logs of the first term with so many batches, and of what is added to it."""
+        extra = self._log_extra(count, np.array([loss]), replaced=kind == "replaced")
+        return self._epoch(count).log_value(loss, kind, allowed), float(extra[0])
+
+    def _log_extra(self, count: int, losses: Array, *, replaced: bool) -> Array:
+        """The log of what is added to the first term with so many batches."""
+        log_known = self.known(replaced=replaced).log_hockey_stick(losses) + _MARGIN
+        log_first = log_known + math.log(self.batch_size / self.dataset_size)
+        log_rho = math.log(self.revealed[count])
+        with np.errstate(divide="ignore"):
+            log_drift = log_rho + np.log(np.expm1(losses))
+        added = np.minimum(log_drift, log_first)
+        return np.asarray(np.logaddexp(log_rho + log_known, added))
+
+    def _vacant(self, count: int, tolerance: float, *, replaced: bool) -> AtomicPair:
+        """One epoch of so many batches with a vacancy, with the worst policy."""
+        epoch = self._epoch(count)
         if replaced:
             return epoch.dominating_replaced(tolerance)
-        return epoch.dominating(tolerance, adaptive=adaptive)
+        return epoch.dominating(tolerance, adaptive=True)
+
+    def _least(
+        self, pair: AtomicPair, pairs: dict[int, AtomicPair], *, replaced: bool
+    ) -> AtomicPair:
+        """The pair with the least of all bounds at many thresholds, joined by chords."""
+        halves = []
+        for reverse in (False, True):
+            sign = -1.0 if reverse else 1.0
+            outcomes = [sign * np.array(one.losses) for one in (pair, *pairs.values())]
+            losses = np.unique(np.append(np.concatenate(outcomes), 0.0))
+            losses = losses[losses >= 0.0]
+            logs = _log_profile(pair, losses, reverse=reverse)
+            for count, one in pairs.items():
+                extra = self._log_extra(count, losses, replaced=replaced)
+                value = np.logaddexp(_log_profile(one, losses, reverse=reverse), extra) + _MARGIN
+                logs = np.minimum(logs, value)
+            logs = np.minimum.accumulate(logs)
+            end = int(np.argmax(logs <= max(logs[-1], _LOG_REST)))
+            halves.append((losses[: end + 1], logs[: end + 1]))
+        return pair_above(halves[0], halves[1])
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """Pairs for some numbers of batches, with the rest of the bound; in `FullEpoch.dominating` only."""
-
-    epoch: FullEpoch
-    pairs: dict[int, AtomicPair]
-    known: GaussianPair
-
-    def pair(self) -> AtomicPair:
-        """The pair with the least of their bounds at many thresholds, joined by chords."""
-        halves, infinite = [], []
-        tables = [self._table(reverse=reverse) for reverse in (False, True)]
-        # at loss zero both profiles are the total variation
-        start = min(float(rows[:, 0].min()) for _, rows in tables)
-        for losses, rows in tables:
-            values = np.minimum.accumulate(np.exp(np.minimum(rows.min(axis=0), min(start, 0.0))))
-            end = int(np.argmax(values <= values[-1]))
-            with np.errstate(divide="ignore"):
-                log_more = np.log(values[:end] - values[end])
-            halves.append(calls_above(losses[:end], log_more, float(losses[end])))
-            infinite.append(float(values[end]) * (1.0 + _MARGIN))
-        return pair_from_halves(
-            halves[0], halves[1], side=Side.UPPER, infinite=(infinite[0], infinite[1])
-        )
-
-    def best_at(self, levels: tuple[float, ...]) -> set[int]:
-        """The numbers of batches that are best where the log of the bound falls to these levels."""
-        counts = list(self.pairs)
-        values = self._table(reverse=False)[1]
-        least, best = values.min(axis=0), values.argmin(axis=0)
-        rows = [int(best[int(np.argmax(least <= level))]) for level in levels]
-        return {counts[row] for row in rows if row < len(counts)}
-
-    def _table(self, *, reverse: bool) -> tuple[Array, Array]:
-        """Losses from zero on, and a row of bounds for each number of batches and for the noise."""
-        sign = -1.0 if reverse else 1.0
-        outcomes = [sign * np.array(pair.losses) for pair in self.pairs.values()]
-        # the profile of the noise is next to nothing at the last of these
-        end = self.known.mu * (0.5 * self.known.mu + math.sqrt(-2.0 * _LOG_REST))
-        losses = np.unique(np.concatenate([*outcomes, np.linspace(0.0, end, 80)]))
-        losses = losses[losses >= 0.0]
-        log_known = self.known.log_hockey_stick(losses) + _MARGIN
-        log_first = log_known + math.log(self.epoch.batch_size / self.epoch.dataset_size)
-        rows = []
-        for count, pair in self.pairs.items():
-            log_rho = math.log(self.epoch.revealed[count])
-            with np.errstate(divide="ignore"):
-                log_drift = log_rho + np.log(np.expm1(losses))
-            extra = np.logaddexp(log_rho + log_known, np.minimum(log_drift, log_first))
-            rows.append(np.logaddexp(_log_profile(pair, losses, reverse=reverse), extra) + _MARGIN)
-        return losses, np.array([*rows, log_known])
+def _at_most(known: GaussianPair, least: LeastOfBounds, loss: float, allowed: float) -> float:
+    """The log of the least bound at a loss, or that of the noise if it is less."""
+    log_known = float(known.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
+    return min(least.log_value(loss, allowed), log_known)
 
 
 def _log_profile(pair: AtomicPair, losses: Array, *, reverse: bool) -> Array:

@@ -16,11 +16,13 @@ E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.special import (
@@ -113,42 +115,36 @@ class NullRecordClones:
         """About the standard deviation of the loss."""
         return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
 
-    def log_estimates(self, losses: Array) -> Array:
-        """About the log of the larger profile, for each guess how far below Chernoff's bound it is."""
-        guesses = np.array(_BELOW_CHERNOFF)[:, None]
-        both = []
-        for sums, extra in self._directions(losses):
-            value = sums.log_ceilings(sums.tilts()) - self._log_share
-            both.append(np.logaddexp(value - guesses, np.log(extra)))
-        larger: Array = np.maximum(both[0], both[1])
-        return larger
+    def log_terms(self, loss: float, _: float = 0.0) -> tuple[float, float]:
+        """Logs of upper bounds on both terms of the larger profile at the threshold e^loss >= 1."""
+        log_high, log_added = -np.inf, -np.inf
+        for sums, extra in self._directions(loss):
+            tilt, log_extra = sums.tilts(), float(np.log(extra))
+            log_value = float(sums.log_ceilings(tilt)[0]) - self._log_share
+            # Chernoff's bound is good enough where the other direction is larger, or what is added
+            if log_value > max(log_high, log_extra - _NEGLIGIBLE):
+                log_sharp = sums.log_upper(0, float(tilt[0])) - self._log_share
+                log_value = min(log_value, log_sharp)
+            log_high, log_added = max(log_high, log_value), max(log_added, log_extra)
+        return log_high + _MARGIN, log_added
 
-    def log_values(self, losses: Array) -> Array:
-        """Upper bounds on the log of the larger profile at thresholds e^loss >= 1."""
-        high, count = np.full(losses.shape, -np.inf), self._log_share
-        for sums, extra in self._directions(losses):
-            tilts, log_extra = sums.tilts(), np.log(extra)
-            ceilings = sums.log_ceilings(tilts) - count
-            for place, theta in enumerate(tilts):
-                value = float(ceilings[place])
-                if value > log_extra[place] - _NEGLIGIBLE:
-                    value = min(value, sums.log_upper(place, float(theta)) - count)
-                high[place] = max(high[place], np.logaddexp(value, log_extra[place]))
-        return high + _MARGIN
-
-    def _directions(self, losses: Array) -> tuple[tuple[Sums, Array], tuple[Sums, Array]]:
-        """sum B (X - x) and sum B (1 - x X) for each threshold, and what is added to each."""
+    def _directions(self, loss: float) -> tuple[tuple[Sums, float], tuple[Sums, float]]:
+        """sum B (X - x) and sum B (1 - x X), and what is added to each."""
         weights, ratios = _spread_ratios(self.noise, self._cut)
         weights = np.append(self.rate * weights, 1.0 - self.rate)
-        x = np.exp(losses)[:, None]
+        x = math.exp(loss)
         ahead, behind = ratios - x, 1.0 - x * ratios
         size = _RATIO_UNITS * (x + ratios), _RATIO_UNITS * (1.0 + x * ratios)
-        none = np.zeros((losses.size, 1))
         sums = [
-            Sums(weights, np.hstack([value, none]), np.hstack([error, none]), float(self.batches))
+            Sums(
+                weights,
+                np.append(value, 0.0)[None],
+                np.append(error, 0.0)[None],
+                float(self.batches),
+            )
             for value, error in zip((ahead, behind), size, strict=True)
         ]
-        lost = np.exp(losses) * self.lost
+        lost = x * self.lost
         return ((sums[0], lost + _OVERFLOW * self.lost * (1.0 + self.lost)), (sums[1], lost))
 
     @property
@@ -211,22 +207,15 @@ def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     """
     levels = _levels(noise, batches)
     losses = _thresholds(noise, levels)
-    estimates = np.array([one.log_estimates(losses) for one in levels])
-    high = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
-    best = np.argmin(estimates, axis=0)
-    promising = estimates.min(axis=(0, 1)) < high
-    for which, level in enumerate(levels):
-        wanted = (best == which).any(axis=0) & promising
-        if wanted.any():
-            high[wanted] = np.minimum(high[wanted], level.log_values(losses[wanted]))
-    return _with_revealed(losses, np.minimum.accumulate(np.minimum(high, 0.0)))
+    least = LeastOfBounds([level.log_terms for level in levels])
+    high = np.array([least.log_value(loss) for loss in losses.tolist()])
+    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
+    high = np.minimum(np.minimum(high, known), 0.0)
+    return _with_revealed(losses, np.minimum.accumulate(high))
 
 
 _NEGLIGIBLE = 7.0
 """So many nats below what is added anyway, Chernoff's bound is good enough."""
-
-_BELOW_CHERNOFF = (1.0, 2.5, 4.0)
-"""Guesses by how many nats Chernoff's bound is above what it bounds; each may choose another c."""
 
 
 def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
     from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
 
-__all__ = ["LEAST_NOISE", "MOST_NOISE", "VacantEpoch"]
+__all__ = ["LEAST_NOISE", "MOST_NOISE", "Half", "VacantEpoch", "pair_above", "spaced_half"]
 
 LEAST_NOISE, MOST_NOISE = 0.3, 1000.0
 """With less noise ratios within a cell differ too much for the rule that integrates over it; with more,
@@ -63,7 +63,7 @@ _SLOPES, _REPLACED_SLOPES = np.linspace(0.8, 1.5, 15), np.linspace(0.1, 1.3, 25)
 _FAR_RATIO = 0.15
 # What interpolation between two ratios may add to the variance, relative to it; and so many times as
 # much with few batches, where each ratio takes longer.
-_MORE_VARIANCE = {"forward": 3e-3, "backward": 2e-3}
+_MORE_VARIANCE = {"forward": 3e-3, "backward": 8e-3}
 _FEW_BATCHES, _MUCH_MORE = 150, 2.0
 # How fast the share that chords may add grows with the fall of the profile, in nats.
 _LESS_CARE = 0.3
@@ -196,7 +196,54 @@ class Law:
     beyond: float
 
 
-def _halved(losses: Array, values: Array) -> tuple[Array, Array]:
+Half: TypeAlias = tuple[Array, Array]
+"""Losses from zero on, and upper bounds on the log of one profile at them."""
+
+
+def spaced_half(value: Callable[[float, float], float], tolerance: float) -> Half:
+    """Losses from zero on, spaced so that chords are close, and bounds on the log of a profile at them.
+
+    The next loss is chosen so that the chord to it is a share of the profile above it that grows
+    with the logarithm of the profile: tails need less care than the bulk. No tolerance below
+    `_FINE` is of use: the theorem leaves more. `value` takes a loss and the share that it may add.
+    """
+    tolerance = max(tolerance, _FINE)
+    losses, values = [0.0], [value(0.0, tolerance)]
+    # the profile falls by its size within its size
+    step = math.exp(values[0]) * math.sqrt(8.0 * tolerance)
+    last = step
+    while values[-1] > _LOG_REST and len(losses) < _MOST_THRESHOLDS:
+        allowed = tolerance * (1.0 + _LESS_CARE * (values[0] - values[-1]))
+        new = min(value(losses[-1] + step, allowed), values[-1])
+        rate = max((values[-1] - new) / step, _SLOWEST)
+        best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
+        left = _MOST_THRESHOLDS - len(losses)
+        if left < 0.25 * _MOST_THRESHOLDS:  # what is beyond the last one counts as revealed
+            best = max(best, 2.0 * (new - _LOG_REST) / (rate * left))
+        if step > _TOO_FAR * best and step > _SHORTEST * last:
+            step *= 0.5
+            continue
+        losses.append(losses[-1] + step)
+        values.append(new)
+        last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
+    return np.array(losses), np.array(values)
+
+
+def pair_above(ahead: Half, behind: Half) -> AtomicPair:
+    """The pair whose two profiles are the chords between these values, revealed beyond the last."""
+    start = min(ahead[1][0], behind[1][0])
+    halves, revealed = [], []
+    for losses, logs in (ahead, behind):
+        values = np.minimum(np.exp(np.minimum(logs, start)), 1.0)
+        with np.errstate(divide="ignore"):
+            log_more = np.log(values[:-1] - values[-1])
+        halves.append(calls_above(losses[:-1], log_more, float(losses[-1])))
+        revealed.append(float(values[-1]) * (1.0 + _MARGIN))
+    infinite = (revealed[0], revealed[1])
+    return pair_from_halves(halves[0], halves[1], side=Side.UPPER, infinite=infinite)
+
+
+def _halved(losses: Array, values: Array) -> Half:
     """Twice as many losses, with the logs of the chords at the new ones, rounded up."""
     middle = 0.5 * (losses[:-1] + losses[1:])
     share = np.expm1(middle - losses[:-1]) / np.expm1(np.diff(losses))
@@ -205,7 +252,7 @@ def _halved(losses: Array, values: Array) -> tuple[Array, Array]:
     return np.append(losses, middle)[order], np.append(values, chords)[order]
 
 
-def _fallen(half: tuple[Array, Array], loss: float, fall: float) -> float:
+def _fallen(half: Half, loss: float, fall: float) -> float:
     """Where the profile is lower by some nats than at a loss, or too low to matter."""
     losses, values = half
     aim = max(float(np.interp(loss, losses, values)) - fall, _LOG_SMALLER)
@@ -251,7 +298,7 @@ class VacantEpoch:
                 self._lowered(kind, half, least=least, is_careful=tolerance < _USUAL)
                 for kind, half in zip(("forward", "backward"), halves, strict=True)
             ]
-        return self._pair(halves[0], halves[1])
+        return pair_above(halves[0], halves[1])
 
     def dominating_replaced(
         self, tolerance: float, policy_tolerance: float = math.inf
@@ -260,65 +307,27 @@ class VacantEpoch:
         half = self._half("replaced", tolerance)
         if policy_tolerance < math.inf:
             half = self._lowered("replaced", half, policy_tolerance)
-        return self._pair(half, half)
+        return pair_above(half, half)
 
-    def _pair(self, ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> AtomicPair:
-        """The pair whose two profiles are the chords between these values, revealed beyond the last."""
-        start = min(ahead[1][0], behind[1][0])
-        halves, revealed = [], []
-        for losses, logs in (ahead, behind):
-            values = np.minimum(np.exp(np.minimum(logs, start)), 1.0)
-            with np.errstate(divide="ignore"):
-                log_more = np.log(values[:-1] - values[-1])
-            halves.append(calls_above(losses[:-1], log_more, float(losses[-1])))
-            revealed.append(float(values[-1]) * (1.0 + _MARGIN))
-        infinite = (revealed[0], revealed[1])
-        return pair_from_halves(halves[0], halves[1], side=Side.UPPER, infinite=infinite)
-
-    def _half(self, kind: str, tolerance: float) -> tuple[Array, Array]:
-        """Losses from zero on, and upper bounds on the log of one profile at them.
-
-        The next loss is chosen so that the chord to it is a share of the profile above it that grows
-        with the logarithm of the profile: tails need less care than the bulk. No tolerance below
-        `_FINE` is of use: the theorem leaves more.
-        """
-        tolerance = max(tolerance, _FINE)
+    def _half(self, kind: str, tolerance: float) -> Half:
+        """Losses from zero on, and upper bounds on the log of one profile at them, by the theorem."""
         revealed = GaussianPair((2.0 if kind == "replaced" else 1.0) / self.noise)
 
         def value(loss: float, allowed: float) -> float:
             known = float(revealed.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
             return min(self.log_value(loss, kind, allowed), known)
 
-        losses, values = [0.0], [value(0.0, tolerance)]
-        step = math.exp(values[0]) * math.sqrt(
-            8.0 * tolerance
-        )  # it falls by its size within its size
-        last = step
-        while values[-1] > _LOG_REST and len(losses) < _MOST_THRESHOLDS:
-            allowed = tolerance * (1.0 + _LESS_CARE * (values[0] - values[-1]))
-            new = min(value(losses[-1] + step, allowed), values[-1])
-            rate = max((values[-1] - new) / step, _SLOWEST)
-            best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
-            left = _MOST_THRESHOLDS - len(losses)
-            if left < 0.25 * _MOST_THRESHOLDS:  # what is beyond the last one counts as revealed
-                best = max(best, 2.0 * (new - _LOG_REST) / (rate * left))
-            if step > _TOO_FAR * best and step > _SHORTEST * last:
-                step *= 0.5
-                continue
-            losses.append(losses[-1] + step)
-            values.append(new)
-            last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
-        return np.array(losses), np.array(values)
+        return spaced_half(value, tolerance)
 
     def _lowered(
         self,
         kind: str,
-        half: tuple[Array, Array],
+        half: Half,
         no_gain: float = _NO_GAIN,
         least: float = _LOG_SMALL,
         *,
         is_careful: bool = False,
-    ) -> tuple[Array, Array]:
+    ) -> Half:
         """The same values, or those of the worst policy as far as they are lower by more than `no_gain`.
 
         The recursion is done at few ratios x. Between two of them the value at (x, s) is at most the mean

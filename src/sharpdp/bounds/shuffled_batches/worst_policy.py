@@ -35,12 +35,17 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_ma
 
 __all__ = ["WorstPolicy"]
 
-_ANGLES = np.concatenate(
-    [[-1.0], np.geomspace(5e-3, 1.0, 14) - 1.0, 1.0 - np.geomspace(1.0, 2e-2, 10)[1:], [1.0]]
-)
-"""Ends of the cells of a, narrow at both ends, where the best choices are.
 
-The first cell costs about its width of the variance in every step."""
+def _angles(near_minus_one: int, near_one: int) -> Array:
+    """Ends of the cells of a, narrow at both ends, where the best choices are."""
+    left = np.geomspace(5e-3, 1.0, near_minus_one) - 1.0
+    right = 1.0 - np.geomspace(1.0, 2e-2, near_one)[1:]
+    return np.concatenate([[-1.0], left, right, [1.0]])
+
+
+_FINE_ANGLES, _COARSE_ANGLES, _LITTLE_NOISE = _angles(12, 9), _angles(8, 6), 1.5
+"""The second with this noise or less, where single large results decide and choices matter less. The
+first cell costs about its width of the variance in every step."""
 
 _FINE, _COARSE, _MUCH_NOISE = (0.07, 0.045), (0.1, 0.06), 2.1
 """The lattice's step in deviations of Z, and by which share of themselves the nodes of Z are apart: with
@@ -145,6 +150,11 @@ class WorstPolicy:
         """The number of steps that are done with all angles."""
         few = _EXACT_STEPS[0 if self.is_forward else 1]
         return self.count if self.count <= _FEW_STEPS[self.is_careful] else few
+
+    @property
+    def angles(self) -> Array:
+        """Ends of the cells of a."""
+        return _COARSE_ANGLES if self.noise <= _LITTLE_NOISE else _FINE_ANGLES
 
     @cached_property
     def _recursion(self) -> _Recursion | None:
@@ -391,7 +401,7 @@ class _Cells:
                 _edge_options(policy, angle, strikes)
                 if abs(angle) == 1.0
                 else _options(policy, angle, strikes)
-                for angle in _ANGLES
+                for angle in policy.angles
             ]
         )
         zero = lattice.lows.size - 1

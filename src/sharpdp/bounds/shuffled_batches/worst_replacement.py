@@ -101,6 +101,9 @@ _CUT = 1e-5
 _NORMAL_CELLS, _NORMAL_REACH, _NORMAL_POWER = 100, 6.5, 1.3
 """Cells of the normal variable of the two records' ratio, and how far they reach."""
 
+_TABLE_STEP, _TABLE_REACH = 0.02, 10.0
+"""Puts on a lognormal variable are tabulated at so many of its deviations."""
+
 _OPTION_ERROR, _OPTION_FLOOR = 1e-10, 1e-22
 """Relative error of prices of options, which are differences of normal probabilities, as far as they are
 not below a share of the first one."""
@@ -300,16 +303,28 @@ def _prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
         weights[0] += float(ndtr(edges[0]))
         middle = np.exp(slope * spread * edges - 0.5 * (slope * spread) ** 2)
         price = np.maximum(-np.expm1(spread * (edges - last)), 0.0)
-        paid = np.multiply.outer(np.maximum(strikes, _SMALLEST), middle)
-        with np.errstate(divide="ignore"):
-            distance = (np.log(price) - np.log(paid)) / rest
-        put = price * ndtr(distance + 0.5 * rest) - paid * ndtr(distance - 0.5 * rest)
-        put = np.maximum(put, 0.0)
+        # price times the put at one on a lognormal variable of mean paid / price
+        paid = np.multiply.outer(strikes, middle)
+        means, puts = _lognormal_puts(rest)
+        with np.errstate(over="ignore"):  # then it is beyond the last
+            relative = paid / np.maximum(price, _SMALLEST)
+        put = price * np.interp(relative, means, puts)
         put[:, 0] = 1.0
         row = put @ weights
         row[0] = float(ndtr(last) - x * ndtr(last - spread))
         rows.append(row)
     return np.array(rows)
+
+
+def _lognormal_puts(deviation: float) -> tuple[Array, Array]:
+    """E(1 - m L)_+ at some means m from zero on, L lognormal with mean one: chords are above it.
+
+    Beyond the last it is less than there.
+    """
+    u = np.arange(-_TABLE_REACH, _TABLE_REACH, _TABLE_STEP)
+    means = np.exp(deviation * u)
+    puts = ndtr(0.5 * deviation - u) - means * ndtr(-0.5 * deviation - u)
+    return np.append(0.0, means), np.append(1.0, np.maximum(puts, 0.0))
 
 
 @dataclass(frozen=True)
