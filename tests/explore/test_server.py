@@ -20,8 +20,8 @@ import pytest
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore import ExploreServer, start, workers
-from sharpdp.explore.answers import Answers
 from sharpdp.explore.server import FILES
+from sharpdp.explore.shared_answers import Answers
 from sharpdp.explore.workers import Pool
 
 CURVE = {"runs": ["gaussian noise_multiplier=1"], "kind": "profile", "delta": 1e-5}

@@ -18,8 +18,8 @@ from typing import Any
 
 from sharpdp._validate import invalid
 from sharpdp.errors import InvalidArgument
-from sharpdp.explore.answers import Answers
 from sharpdp.explore.questions import QUESTIONS
+from sharpdp.explore.shared_answers import Answers
 from sharpdp.explore.workers import Gone, Pool
 
 __all__ = ["ExploreServer", "start"]
