@@ -176,7 +176,8 @@ def asked(one: Case, seed: int, index: int, tally: Tally, patience: float = PATI
         if time.process_time() - start > patience:
             return
         quantity = QUANTITIES[place]
-        given = values(quantity, truth, rng)
+        with np.errstate(all="ignore"):  # of the reference
+            given = values(quantity, truth, rng)
         for wrong in wrong_entries(one, quantity, given, truth, tally):
             tally.problems.append(
                 f"#{seed}/{index} {one} {quantity.name}({quantity.argument}={given.tolist()}): {wrong}"
