@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 NEEDS = {
-    "flwr": ["flower.py"],
+    "flwr": ["flower.py", "flower_strategy.py"],
     "grain": ["grain.py", "materialized/grain.py"],
     "lightning": ["lightning.py"],
     "pyarrow": ["materialized"],

@@ -63,7 +63,10 @@ class Running(nn.Module):
 
 WRONG = [
     ({"mechanism": None}, "mechanism must be a DPSGD"),
-    ({"mechanism": dp.DPSGD}, "mechanism must be a DPSGD; got the class DPSGD"),
+    (
+        {"mechanism": dp.DPSGD},
+        "mechanism must be a DPSGD or a CorrelatedNoise; got the class DPSGD",
+    ),
     ({"model": "net"}, r"model must be a torch\.nn\.Module; got 'net'"),
     ({"model": nn.Linear}, r"model must be a torch\.nn\.Module; got the class Linear"),
     ({"model": nn.Sequential(nn.Linear(FEATURES, 5), nn.BatchNorm1d(5))}, "mixes a batch"),

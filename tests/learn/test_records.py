@@ -243,9 +243,9 @@ def test_s13_one_step_has_one_noise_in_threads(monkeypatch: pytest.MonkeyPatch) 
     adds = StepNoise(noise_multiplier=1.0, clip=1.0, key=KEY)
     digest = noise._digest
 
-    def slow(total: Any) -> str:
+    def slow(*sums: Any) -> str:
         time.sleep(0.1)
-        return digest(total)
+        return digest(*sums)
 
     monkeypatch.setattr(noise, "_digest", slow)
     totals = [{"w": torch.full((2,), float(value))} for value in range(3)]

@@ -10,6 +10,7 @@ import sharpdp as dp
 from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch, _far_types
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
+from sharpdp.pairs.finite import AtomicPair
 from tests.reference.shuffled_epoch import (
     Adversary,
     assignments,
@@ -236,3 +237,18 @@ def test_the_mean_of_some_copies_is_that_of_an_epoch_without_a_vacancy(ratio: fl
 def test_small_batches_and_few_batches_are_declined() -> None:
     for size, batch in ((10_000, 10), (2000, 1000), (1000, 1000)):
         assert not FullEpoch(1.0, size, batch).revealed
+
+
+def test_the_least_pair_keeps_what_is_revealed_in_one_direction_only() -> None:
+    """A tenth of the mass of P at an infinite loss, none of Q: 0.15 is the total variation of both."""
+    p, q = np.array([0.1, 0.7, 0.1]), np.array([0.2, 0.75, 0.05])
+    logs = np.log(p), np.log(q)
+    pair = AtomicPair(*(tuple(row.tolist()) for row in (logs[0] - logs[1], *logs)), 0.1, 0.0)
+    least = FullEpoch(1.0, 100, 10)._least(pair, {}, replaced=False)
+    for ratio in (1.0, 1.01, 1.3, 1.9):
+        ahead = 0.1 + np.maximum(p - ratio * q, 0.0).sum()
+        behind = np.maximum(q - ratio * p, 0.0).sum()
+        for one, exact in ((least, ahead), (least.reverse(), behind)):
+            log_value = one.log_hockey_stick(np.array([np.log(ratio)]))[0]
+            value = float(np.exp(log_value)) + one.at_plus_infinity
+            assert exact <= value <= exact + 1e-6

@@ -39,6 +39,10 @@ TRUNCATED = dp.DPSGD(
 ORDERS = dp.DPSGD(
     dp.ShuffledBatches(dataset_size=1000, batch_size=100, epochs=2), noise_multiplier=3.0
 )
+VACANT = dp.DPSGD(
+    dp.ShuffledBatches(dataset_size=1000, batch_size=90, epochs=2, drop_last=True),
+    noise_multiplier=3.0,
+)
 REPORTS = dp.ShuffledReports(users=1000, local_epsilon=1.0)
 EVERY = [
     POISSON,
@@ -46,6 +50,7 @@ EVERY = [
     SUBSETS,
     TRUNCATED,
     ORDERS,
+    VACANT,
     REPORTS,
     dp.Gaussian(2.0),
     dp.Laplace(3.0),

@@ -10,6 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 import sharpdp as dp
+from sharpdp.bounds import bounds_for
+from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained
 from sharpdp.pairs.opposed import OpposedPair, opposed
 from sharpdp.pairs.pair import GaussianPair
@@ -180,6 +182,22 @@ def test_fallbacks_say_so_and_exact_pairs_do_not() -> None:
     assert {one.name for one in dp.account(POISSON, adjacency="replace-one").bounds} == {
         "poisson_replaced_tight"
     }
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+def test_a_bound_is_converted_for_other_runs_even_if_it_outdoes_its_conversion(
+    adjacency: str,
+) -> None:
+    """Groups and last iterates ask for bounds on another run; only a null record would ask again."""
+
+    def converted(run: dp.Mechanism) -> list[str]:
+        return [one.base.name for one in bounds_for(run, adjacency) if one.base is not None]
+
+    scheme = dp.ShuffledBatches(dataset_size=100, batch_size=9, epochs=2, drop_last=True)
+    run = dp.DPSGD(scheme, noise_multiplier=2.0)
+    assert "vacant_seat_upper" not in converted(run)
+    assert "vacant_seat_upper" in converted(Grouped(run, 2))
+    assert "vacant_seat_upper" in converted(dp.LastIterate(scheme, noise_multiplier=2.0))
 
 
 def test_replaced_groups_of_poisson_batches_have_close_sides() -> None:

@@ -90,7 +90,7 @@ class Bound:
             gets their pairs, and the width, as further arguments.
         outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
             by itself than what others make of it for one notion by way of another. They do not ask it
-            then.
+            then about the same run; about another one, such as one record of a group's, they do.
         base: The bound that is converted; None in the registry.
     """
 
@@ -169,10 +169,12 @@ class Bound:
         """
         if self.converts is None:
             return (self,)
+        asked, notion = self.converts(mechanism, adjacency)
         return tuple(
             replace(self, base=base, rigor=Rigor.weakest([self.rigor, base.rigor]))
-            for base in bounds_for(*self.converts(mechanism, adjacency))
-            if set(self.sides) <= set(base.sides) and not base._outdoes(mechanism, adjacency)
+            for base in bounds_for(asked, notion)
+            if set(self.sides) <= set(base.sides)
+            and not (asked is mechanism and base._outdoes(mechanism, adjacency))
         )
 
     def _outdoes(self, mechanism: Mechanism, adjacency: Adjacency) -> bool:

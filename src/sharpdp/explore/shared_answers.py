@@ -50,7 +50,8 @@ class Running:
                 if len(self.lines) == read and self._progress == told and not self._over:
                     self._changed.wait(PATIENCE)
                 fresh, is_over = self.lines[read:], self._over
-                progress = self._progress if self._progress != told and not fresh else ""
+                is_stale = self._progress == told or bool(fresh) or is_over
+                progress = "" if is_stale else self._progress
             yield from [progress, *fresh] if progress else fresh
             read, told = read + len(fresh), progress or told
             if is_over and not fresh:

@@ -23,7 +23,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 from sharpdp.randomness.normals import rounded
 
-__all__ = ["StepNoise", "check_sums", "secret"]
+__all__ = ["StepNoise", "secret"]
 
 
 def _digest(*totals: Mapping[str, Tensor]) -> str:

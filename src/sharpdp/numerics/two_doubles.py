@@ -23,7 +23,7 @@ _SPLITTER = 2.0**27 + 1.0
 def add_exactly(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """The nearest doubles to the sums, and what is missing.
 
-    >>> add_exactly(np.array([1.0]), np.array([2.0**-60]))[1][0] == 2.0**-60
+    >>> float(add_exactly(np.array([1.0]), np.array([2.0**-60]))[1][0]) == 2.0**-60
     True
     """
     total = first + second
@@ -35,7 +35,7 @@ def multiply_exactly(factor: float, numbers: Floats) -> tuple[Floats, Floats]:
     """The nearest doubles to the products, and what is missing.
 
     >>> product, rest = multiply_exactly(1.0 + 2.0**-40, np.array([1.0 + 2.0**-30]))
-    >>> rest[0] == 2.0**-70
+    >>> float(rest[0]) == 2.0**-70
     True
     """
     product = factor * numbers

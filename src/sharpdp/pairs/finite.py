@@ -250,7 +250,7 @@ class AtomicPair(Pair):
         mirrored &= self.losses == tuple(-x for x in reversed(self.losses))
         return mirrored and self.log_p == tuple(reversed(self.log_q))
 
-    def reverse(self) -> Pair:
+    def reverse(self) -> AtomicPair:
         return AtomicPair(
             tuple(-x for x in reversed(self.losses)),
             tuple(reversed(self.log_q)),

@@ -68,9 +68,7 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
     few losses also between them, where one profile may cross another.
     """
     every = [member for pair in pairs for member in (pair, pair.reverse())]
-    losses = np.unique(
-        np.concatenate([member.losses for member in every if isinstance(member, AtomicPair)])
-    )
+    losses = np.unique(np.concatenate([member.losses for member in every]))
     losses = np.append(0.0, losses[losses > _SAME_LOSS])
     losses = losses[np.append(np.diff(losses) > _SAME_LOSS, True)]
     error = max(member.loss_error for member in every)

@@ -26,7 +26,7 @@ from sharpdp.bounds.shuffled_batches.vacant_seat import (
     pair_above,
     spaced_half,
 )
-from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls
+from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -158,15 +158,14 @@ class FullEpoch:
         """The pair with the least of all bounds at many thresholds, joined by chords."""
         halves = []
         for reverse in (False, True):
-            sign = -1.0 if reverse else 1.0
-            outcomes = [sign * np.array(one.losses) for one in (pair, *pairs.values())]
-            losses = np.unique(np.append(np.concatenate(outcomes), 0.0))
+            # at loss zero the two directions share out differently what is revealed
+            first, *others = (one.reverse() if reverse else one for one in (pair, *pairs.values()))
+            losses = np.unique(np.concatenate([[0.0], *(one.losses for one in (first, *others))]))
             losses = losses[losses >= 0.0]
-            logs = _log_profile(pair, losses, reverse=reverse)
-            for count, one in pairs.items():
+            logs = _log_profile(first, losses)
+            for count, one in zip(pairs, others, strict=True):
                 extra = self._log_extra(count, losses, replaced=replaced)
-                value = np.logaddexp(_log_profile(one, losses, reverse=reverse), extra) + _MARGIN
-                logs = np.minimum(logs, value)
+                logs = np.minimum(logs, np.logaddexp(_log_profile(one, losses), extra) + _MARGIN)
             logs = np.minimum.accumulate(logs)
             end = int(np.argmax(logs <= max(logs[-1], _LOG_REST)))
             halves.append((losses[: end + 1], logs[: end + 1]))
@@ -179,16 +178,11 @@ def _at_most(known: GaussianPair, least: LeastOfBounds, loss: float, allowed: fl
     return min(least.log_value(loss, allowed), log_known)
 
 
-def _log_profile(pair: AtomicPair, losses: Array, *, reverse: bool) -> Array:
-    """An upper bound on the log of one profile of a pair, what is revealed included."""
+def _log_profile(pair: AtomicPair, losses: Array) -> Array:
+    """An upper bound on the log of the profile of a pair, what is revealed included."""
     nearer = np.maximum(losses - pair.loss_error, 0.0)
-    if reverse:
-        log_value = pair.log_hockey_stick(-nearer) + nearer
-        infinite = pair.at_minus_infinity
-    else:
-        log_value, infinite = pair.log_hockey_stick(nearer), pair.at_plus_infinity
-    with np.errstate(divide="ignore"):
-        return np.logaddexp(log_value + 2.0 * pair.accuracy, np.log(infinite))
+    log_value = pair.log_hockey_stick(nearer) + 2.0 * pair.accuracy
+    return np.logaddexp(log_value, safe_log(pair.at_plus_infinity))
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,14 @@
 """The least of several bounds of one form, of which another one is the best at each threshold.
 
 Each is a sum of two terms: how well a record is hidden in a setting, and what the setting itself gives
-away. Settings are listed so that the first term rises and the second one falls. Any choice is safe.
+away. Settings are listed so that the first term rises and the second one falls.
+
+Any choice is safe, and so is another one at each threshold. The profile of an epoch, or the largest of
+all adversaries, falls and is convex in x = e^loss. Values above it at some thresholds are knots, and
+chords between knots are above it, whichever bounds the knots come from; past the last knot it is at most
+what it was there. The lower convex hull of the knots is therefore a profile above it, and the pair with
+that profile in each direction (`pairs.from_profile_values`) dominates the epoch: epochs compose. That the
+least of the bounds is no profile itself does not matter.
 """
 
 from __future__ import annotations
