@@ -355,6 +355,8 @@ class Question:
     """From (lower, upper) of the worse direction and what was given to the two ends."""
     settled: Callable[[Composable, Array, Array], NDArray[np.bool_]] | None = None
     """Where a quick bound shows that a direction's answers are at most the given ones."""
+    rises: bool = False
+    """Whether answers rise with what is given; otherwise they fall."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -401,6 +403,7 @@ RENYI = Question(
     "order",
     lambda run, orders, width: run.renyi_divergences(orders, width),
     _at_least_zero,
+    rises=True,
 )
 MU = Question("mu", "fpr", _mus, _at_least_zero)
 TPR = Question(
@@ -408,6 +411,7 @@ TPR = Question(
     "fpr",
     lambda run, fprs, width: run.true_positive_rates(fprs, width),
     lambda low, high, fpr: (max(low, fpr), min(max(high, fpr), 1.0)),  # guessing reaches fpr
+    rises=True,
 )
 
 
@@ -918,9 +922,18 @@ class Guarantee(Tabular):
         return progress(f"computing {quantity} of {self.mechanism.label}")
 
     def _answer(self, question: Question, values: float | NDArray[np.float64]) -> Bracket:
-        """The bracket at every value."""
+        """The bracket at every value.
+
+        Each value is asked once. What bounds the answer at one of them bounds all on one side of it, so
+        that answers rise or fall as the truth does.
+        """
+        asked, index = np.unique(np.ravel(values), return_inverse=True)
         with self._progress(question.quantity):
-            intervals, rigor = self._ends(question, np.ravel(values))
+            found, rigor = self._ends(question, asked)
+        low, high = np.array(found).reshape(-1, 2)[:: 1 if question.rises else -1].T
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        ends = np.stack([low, high], axis=1)[:: 1 if question.rises else -1]
+        intervals = [(bottom, top) for bottom, top in ends[index].tolist()]
         context = f"{self._context}{self._width_note(*zip(*intervals, strict=True))}"
         return bracketed(question.quantity, question.given, values, intervals, context, rigor)
 

@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 import sharpdp as dp
 from sharpdp.composition import many_questions
 from sharpdp.composition.composition import Composition
+from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
 
@@ -190,3 +191,66 @@ def test_epsilons_below_a_mass_at_infinity_are_infinite() -> None:
     assert np.all(low[finite] <= truth * (1 + 1e-12))
     assert np.all(truth * (1 - 1e-12) <= high[finite])
     assert np.all(high[finite] - low[finite] <= 1e-3 * high[finite])
+
+
+def test_deltas_beside_a_mass_at_infinity_that_share_a_logarithm() -> None:
+    mass = 1e-6
+    run = dp.ApproximateDP(epsilon=0.5, delta=mass) + dp.Laplace(scale=2.0)
+    below = math.nextafter(mass, 0.0)
+    after = [mass, *(mass + k * math.ulp(mass) for k in (1, 2))]
+    assert {math.log(delta) for delta in after} == {math.log(below)}
+    deltas = np.array([0.1, 0.01, below, *after, 1e-3, 0.2])
+    for ordered in (deltas, deltas[::-1], np.sort(deltas)):
+        found = dp.account(run).epsilon(delta=ordered)
+        assert np.array_equal(np.isinf(found.lower), ordered < mass)
+
+
+def test_epsilons_at_deltas_below_the_normal_doubles() -> None:
+    # from loss zero on delta(epsilon) = 2^-1065 (32 - e^epsilon)
+    pair = AtomicPair.from_pmfs([1.0, 2.0**-1060], [1.0, 2.0**-1065])
+    counts = np.arange(1.0, 25.0)
+    deltas = counts * 2.0**-1074
+    low, high = Composition(((pair, 1),)).epsilons(np.log(deltas), 1e-3, deltas)
+    truth = np.log(32.0 - counts / 512.0)
+    assert np.all(low <= truth * (1 + 1e-15))
+    assert np.all(truth * (1 - 1e-15) <= high)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.02])
+def test_rates_at_thresholds_whose_exponentials_are_no_doubles(noise: float) -> None:
+    fprs = np.array([1e-90, 1e-9, 0.1, 0.5, 0.9, 1.0 - 2.0**-53])
+    answer = dp.account(dp.Gaussian(noise_multiplier=noise))
+    truth = ndtr(-ndtri(fprs) - 1.0 / noise)
+    missed = answer.fnr(fpr=fprs)
+    assert np.all(missed.lower <= truth * (1 + 1e-9))
+    assert np.all(truth * (1 - 1e-9) <= missed.upper)
+    hit = answer.tpr(fpr=fprs)
+    assert np.all(hit.upper == 1.0)
+    assert np.all(hit.lower >= 1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("quantity", QUESTIONS)
+@pytest.mark.parametrize("run", ["mass at infinity", "outcomes", "losses"])
+def test_answers_are_in_the_order_of_the_truth(run: str, quantity: str) -> None:
+    argument, values = QUESTIONS[quantity]
+    rng = np.random.default_rng(3)
+    mixed = rng.permutation(np.append(values, values[:7]))
+    answer = getattr(dp.account(RUNS[run]), quantity)(**{argument: mixed})
+    sorted_values, first, index = np.unique(mixed, return_index=True, return_inverse=True)
+    assert sorted_values.size < mixed.size
+    sign = 1.0 if quantity in ("tpr", "renyi") else -1.0
+    for ends in (answer.lower, answer.upper):
+        assert np.array_equal(ends, ends[first][index])
+        assert np.all(sign * ends[first][1:] >= sign * ends[first][:-1])
+
+
+def test_where_nothing_is_learned_nothing_is_found() -> None:
+    values = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    for run in (Composition(()), Composition(((GaussianPair(0.0), 3),))):
+        assert np.all(np.array(run.epsilons(np.log(values), 1e-3, values)) == 0.0)
+        assert np.all(np.isneginf(run.log_deltas(values, 1e-3)))
+        low, high = run.true_positive_rates(values, 1e-3)
+        assert np.all(low <= values)
+        assert np.all(values <= high)
+        assert np.all(high - low <= 1e-3)
+        assert run.epsilon(-3.0, 1e-3) == (0.0, 0.0)

@@ -42,14 +42,14 @@ class TooSlow(BaseException):
 
 
 @contextmanager
-def stopwatch() -> Iterator[list[float]]:
+def stopwatch(limit: float) -> Iterator[list[float]]:
     """CPU seconds of what is inside, which is stopped some time after the limit."""
 
     def stop(*_: object) -> None:
         raise TooSlow
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, 1.25 * LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, 1.25 * limit)
     taken, start = [0.0], time.process_time()
     try:
         yield taken
@@ -59,12 +59,12 @@ def stopwatch() -> Iterator[list[float]]:
         taken[0] = time.process_time() - start
 
 
-def attempted(record: Record, work: Callable[[], Any]) -> Any:
+def attempted(record: Record, work: Callable[[], Any], limit: float = LIMIT) -> Any:
     """The result of a call of sharpdp; the verdict of the record if there is none."""
     result = None
     taken = [0.0]
     try:
-        with warnings.catch_warnings(), stopwatch() as taken:
+        with warnings.catch_warnings(), stopwatch(limit) as taken:
             warnings.simplefilter("error")
             result = work()
     except TooSlow:
@@ -84,7 +84,7 @@ def attempted(record: Record, work: Callable[[], Any]) -> Any:
         where = f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"
         record |= {"verdict": kind, "detail": f"{type(error).__name__} {error} in {where}"[:300]}
     record["seconds"] = round(taken[0], 4)
-    if taken[0] > LIMIT:
+    if taken[0] > limit:
         record["verdict"] = "slow"
     return result
 

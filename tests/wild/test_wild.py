@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from math import comb, e
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from scipy.special import ndtr
 
 import sharpdp as dp
 from sharpdp.bracket import Bracket, Rigor
-from tests.wild import kinds, pairs
+from tests.wild import arrays, kinds, pairs
 from tests.wild import run as wild
 from tests.wild.cases import case
 from tests.wild.contour import MOST_MEMORY, Tally, run, summary
@@ -100,6 +102,36 @@ def test_every_kind_once(make: object) -> None:
 def test_a_few_sequences(index: int) -> None:
     records = list(wild.asked(kinds.case(1, index), 1, index, patience=0.2))
     assert not _bad(records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_no_entry_of_an_array_is_wrong(batch: int, capsys: pytest.CaptureFixture[str]) -> None:
+    size = -(-COUNT // (5 * BATCHES))  # each case is asked five arrays
+    tally = arrays.run(SEED + batch, 0, size)
+    with capsys.disabled():
+        sys.stdout.write(f"\nwild arrays {batch + 1}/{BATCHES}: {dict(tally.seen)}\n")
+    assert not tally.problems, "\n".join(tally.problems)
+
+
+@pytest.mark.parametrize("make", [kinds.finite, kinds.approximate, kinds.laplace, kinds.pure])
+def test_a_few_arrays(make: Callable[[np.random.Generator], kinds.Part]) -> None:
+    part = make(np.random.default_rng(15))
+    tally = arrays.Tally()
+    arrays.asked(kinds.Case(part.kind, (part,)), 15, 0, tally)
+    assert not tally.problems, tally.problems
+    assert tally.seen["compared"] > 0
+
+
+def test_a_wrong_entry_of_an_array_is_noticed() -> None:
+    """The masses of a mechanism that reveals a little more than what is asked."""
+    part = kinds.pure(np.random.default_rng(4))
+    assert isinstance(part.mechanism, dp.PureDP)
+    less = dp.PureDP(epsilon=part.mechanism.epsilon * 0.98)
+    one = kinds.Case("PureDP", (replace(part, mechanism=less),))
+    given, tally = np.array([0.2, 1e-3, 0.01, 0.1, 0.05]), arrays.Tally()
+    for quantity in arrays.QUANTITIES[:4]:
+        assert list(arrays.wrong_entries(one, quantity, given, Truth(one), tally)), quantity.name
 
 
 def test_the_float_reference_encloses_exact_values() -> None:

@@ -1,5 +1,6 @@
 """What several releases cost together: budgets that stop in time, and ledgers that are kept on disk."""
 
+from sharpdp.budget.early_stopping import ExPostEpsilon, ex_post_epsilon
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import Entry, Ledger
 from sharpdp.budget.spending import Budget, check_counted, counted_rounds
@@ -7,6 +8,7 @@ from sharpdp.budget.spending import Budget, check_counted, counted_rounds
 __all__ = [
     "Budget",
     "Entry",
+    "ExPostEpsilon",
     "Filter",
     "GaussianFilter",
     "Ledger",
@@ -14,4 +16,5 @@ __all__ = [
     "ZcdpFilter",
     "check_counted",
     "counted_rounds",
+    "ex_post_epsilon",
 ]

@@ -145,7 +145,7 @@ class Composition:
     def merged_steps(self) -> Steps:
         """Equal pairs together, all Gaussians as one (their squared distances add up).
 
-        One that reveals everything is all there is.
+        One that reveals everything is all there is, and where nothing is learned one says so.
         """
         for pair, _ in self.steps:
             if isinstance(pair, AtomicPair) and not pair.losses:
@@ -159,6 +159,8 @@ class Composition:
                 counts[pair] = counts.get(pair, 0) + count
         if square > 0.0:
             counts[GaussianPair(float(np.sqrt(square)))] = 1
+        if not counts:
+            return ((AtomicPair((0.0,), (0.0,), (0.0,)), 1),)
         if len(counts) == 1 and 1 in counts.values():
             return tuple(counts.items())
         return tuple((pair.for_composition(), count) for pair, count in counts.items())

@@ -97,7 +97,8 @@ def epsilons(
         ends = RangeEnds(float(log_deltas[chosen[0]]), float(log_deltas[chosen[-1]]), by_value=True)
         return composition.work_between(ends, 0.5 * relative_width)
 
-    return _in_one_pass(composition, -log_deltas, ask, read, together)
+    # different deltas may have the same logarithm
+    return _in_one_pass(composition, -deltas, ask, read, together)
 
 
 def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: float) -> Ends:
@@ -107,7 +108,7 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
     take long to compute, are tabulated.
     """
     low, high = np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
-    order = np.argsort(-log_deltas, kind="stable")
+    order = np.argsort(-deltas, kind="stable")  # different ones may have the same logarithm
 
     def ask(index: int) -> None:
         low[index], high[index] = epsilon_of(pair, float(log_deltas[index]), float(deltas[index]))
@@ -149,16 +150,22 @@ _SHARE, _MOST_ROUNDS = 0.3, 10
 
 
 def _read_off(pair: Pair, deltas: Array, epsilons: Array, relative_width: float) -> Ends:
-    """Epsilons at many deltas from a table of the profile, which grows where they are open."""
+    """Epsilons at many deltas from a table of the profile, which grows where they are open.
+
+    What is below all normal doubles counts as the smallest one or as nothing: its rounding is its own.
+    """
+    tiny = np.finfo(float).tiny
     table = ConvexTable(np.zeros(1), np.ones(1), np.ones(1), pair.infinite_p_ends[0])
     for _ in range(_MOST_ROUNDS):
         ends = log_deltas_of(pair, epsilons)
-        bounds = np.exp(ends[0]) * (1.0 - _TERM), np.exp(ends[1]) * (1.0 + _TERM)
-        table = table.joined(np.exp(epsilons), *bounds)
-        below, above, cell = table.crossings(deltas)
+        below, above = np.exp(ends[0]) * (1.0 - _TERM), np.exp(ends[1]) * (1.0 + _TERM)
+        below, above = np.where(below > tiny, below, 0.0), np.maximum(above, tiny)
+        table = table.joined(np.exp(epsilons), below, above)
+        first, last, cell = table.crossings(deltas)
         with np.errstate(divide="ignore"):
-            low, high = np.log(below) - _TERM, np.log(above) + _TERM
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+            low, high = np.log(first), np.log(last)
+        low = np.maximum(low - _TERM * (1.0 + np.abs(low)), 0.0)
+        high = np.maximum(high + _TERM * (1.0 + np.abs(high)), 0.0)
         allowed = _SHARE * relative_width * high
         wide = (high - low > allowed) & (cell > 0) & (high < np.inf)
         # what a cell leaves open falls with the square of its width

@@ -47,6 +47,9 @@ _ROUNDS = 12
 _COARSE, _FIRST_LOOK = 0.02, 1e-3
 """How well delta is known, in its logarithm: at first, and where that leaves rates open."""
 
+_LARGEST_EXPONENT = 700.0
+"""Thresholds beyond this have no normal doubles as exponentials."""
+
 _APART = 1e-11
 """Neighbors in the table differ by this share of themselves at least: their chords would be noise."""
 
@@ -74,7 +77,7 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
 
     floor = composition.infinite_p_ends[0]
     low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor)
-    low, high = np.maximum(low, alphas), np.minimum(high, 1.0)
+    low, high = np.maximum(low, np.maximum(alphas, floor)), np.minimum(high, 1.0)
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
@@ -142,6 +145,7 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
         (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
+    first, last = np.clip([first, last], -_LARGEST_EXPONENT, _LARGEST_EXPONENT).tolist()
     if not last > first:
         return np.array([first])
     return np.linspace(first, last, min(129, 17 + 8 * alphas.size))
@@ -248,7 +252,7 @@ class TableSearch:
         if after.any():
             # beyond 1 / alpha the line is above one
             more = np.append(more, np.minimum(last + far, -np.log(alphas[after].min())))
-        return np.asarray(np.clip(more, -700.0, 700.0))
+        return np.asarray(np.clip(more, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
     def _apart(self, epsilons: Array) -> Array:
         """Those that are told apart from each other and from the points of the table."""

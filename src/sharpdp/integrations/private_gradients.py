@@ -412,7 +412,11 @@ class PrivateGradients(HintedKeywords):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the steps that were released, at least one, under zero-out."""
+        """The privacy of the steps that were released, at least one, under zero-out.
+
+        It holds for a number of steps that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        """
         if self.begun == 0:
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
         return account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)

@@ -266,13 +266,19 @@ class Training(HintedKeywords):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the steps that were begun so far, at least one."""
+        """The privacy of the steps that were begun so far, at least one.
+
+        It holds for a number of steps that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        """
         if self.begun == 0:
             raise InvalidArgument("no step was run yet, so that nothing is known of the data.")
         return account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
 
     def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of the steps that were begun so far.
+        """Bracket for epsilon of the steps that were begun so far, their number being fixed in advance.
+
+        If results decide when to stop, see `guarantee`.
 
         Args:
             delta: Delta, in (0, 1); one number or an array.

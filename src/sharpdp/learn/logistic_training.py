@@ -116,7 +116,11 @@ class LastIterateTraining(HintedKeywords):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of all releases so far, and of releasing the model as it is now."""
+        """The privacy of all releases so far, and of releasing the model as it is now.
+
+        It holds for releases after numbers of steps that were fixed in advance. What decides when to
+        stop must not look at models that are not released.
+        """
         return self._training.guarantee
 
     def epsilon(self, *, delta: float) -> Bracket:

@@ -131,6 +131,9 @@ class BatchQueries(Mechanism):
         The batches of an epoch are drawn together, so part of an epoch is not a scheme. What
         the whole epoch would have released covers what its first steps did.
 
+        The number of steps is one that was fixed in advance. If results decided it, see
+        `sharpdp.budget.ex_post_epsilon`.
+
         Args:
             steps: number of batches that were used; 1 to ``batches.steps``.
 

@@ -69,7 +69,7 @@ class ConvexTable:
         left = np.maximum(x[1:] * (1.0 - _ROUNDING) - place[:-1], 0.0) * (1.0 - _ROUNDING)
         second = np.append(low[1:] + rise[1:] * left, self.floor if fall[-1] > 0.0 else low[-1])
         size = np.abs(low) + np.append(np.abs(low[1:]), abs(self.floor))
-        return place, np.minimum(first, second) - _ROUNDING * size
+        return place, np.maximum(np.minimum(first, second) - _ROUNDING * size, self.floor)
 
     def minima(
         self, slopes: Array

@@ -15,6 +15,7 @@ __all__ = ["PAGES", "cited", "text_of"]
 PAGES = (
     "correlated-noise",
     "displaced-example",
+    "early-stopping",
     "gaussian-reports",
     "groups",
     "last-iterate",
