@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -256,3 +257,12 @@ def test_a_tolerance_that_is_too_fine_reveals_nothing_more() -> None:
     epoch = VacantEpoch(2.0, 316, 100 / 31_601, 1 / 31_601)
     pair = epoch.dominating(1e-7, adaptive=False)
     assert max(pair.infinite_p, pair.infinite_q) < 1e-15
+
+
+@pytest.mark.parametrize("size", [10**18, 1001 * 10**12, 10**13, 1007 * 10**9])
+def test_one_of_very_many_examples_in_one_batch(size: int) -> None:
+    """The truth is the share of the batch times the delta of its noise; 1 - 1/size is no double."""
+    plan = dp.ShuffledBatches(dataset_size=size, batch_size=1, epochs=1, left_out=size - 1)
+    delta = dp.account(dp.DPSGD(plan, noise_multiplier=1.0)).delta(epsilon=0.0)
+    exact = math.erf(0.5 / math.sqrt(2.0)) / size
+    assert delta.lower <= exact <= delta.upper

@@ -68,11 +68,17 @@ def _order(mechanism: DPSGD, adjacency: Adjacency) -> tuple[ShuffledEpoch, int]:
     scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
     other = 0.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     batches = scheme.examples_per_epoch // scheme.batch_size
-    absent = (scheme.dataset_size - batches * scheme.batch_size) / scheme.dataset_size
+    absent = _absent(scheme)
     if scheme.order == "kept" and scheme.epochs > 1:
         averaged = noise / math.sqrt(scheme.epochs) * OUTWARDS
         return ShuffledEpoch(averaged, batches, absent, other), 1
     return ShuffledEpoch(noise, batches, absent, other), scheme.epochs
+
+
+def _absent(scheme: ShuffledBatches) -> float:
+    """The share of examples that are in no full batch, rounded up: less is revealed then."""
+    rest = scheme.dataset_size - scheme.examples_per_epoch // scheme.batch_size * scheme.batch_size
+    return math.nextafter(rest / scheme.dataset_size, 1.0) if rest else 0.0
 
 
 def _one_batch(order: ShuffledEpoch) -> bool:
@@ -350,8 +356,9 @@ LEAST_TESTED, MOST_TESTED = 1e-5, 1e8
 
 
 def _is_resolved(mechanism: DPSGD) -> bool:
-    """True if likelihood ratios of the noise are told apart in double precision."""
-    return LEAST_TESTED <= mechanism.noise_multiplier <= MOST_TESTED
+    """True if likelihood ratios of the noise, and shares in batches, are told from none by doubles."""
+    is_somewhere = _absent(_scheme(mechanism)) < 1.0
+    return is_somewhere and LEAST_TESTED <= mechanism.noise_multiplier <= MOST_TESTED
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches", applies=_is_resolved)
@@ -467,7 +474,8 @@ def _few_batches(mechanism: DPSGD) -> bool:
         fresh
         and few
         and scheme.epochs <= 2
-        and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_TESTED
+        and mechanism.noise_multiplier >= LEAST_NOISE
+        and _is_resolved(mechanism)
     )
 
 
