@@ -7,7 +7,6 @@ batches are shuffled and whose noise was found by an accountant of Poisson batch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import numpy as np
 
 import sharpdp as dp
 from reproduce.learning.dense import Dense
-from reproduce.learning.images import Images, digits, mnist
-from reproduce.learning.ledger import kept, mean, spread, told
+from reproduce.learning.images import digits, mnist
+from reproduce.learning.ledger import kept, spread, told
+from reproduce.learning.training_size import EqualEpsilonSize
 from reproduce.pages import columns
 from reproduce.sheets import Table
 
@@ -28,38 +28,12 @@ EPSILONS, RATES = (1.0, 3.0, 8.0), (0.25, 0.5, 1.0, 2.0)
 POISSON, SHUFFLED = "Poisson batches", "shuffled batches"
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much of the experiment is run."""
-
-    images: Images
-    batch_size: int
-    epochs: int
-    seeds: int
-    epsilons: tuple[float, ...] = EPSILONS
-    rates: tuple[float, ...] = RATES
-
-    def schemes(self) -> dict[str, dp.batches.BatchScheme]:
-        """The schemes over the same sizes, by name."""
-        sizes: dict[str, Any] = {
-            "dataset_size": len(self.images.train),
-            "batch_size": self.batch_size,
-            "epochs": self.epochs,
-        }
-        found = (
-            dp.DeterministicBatches(**sizes),
-            dp.ShuffledBatches(**sizes),
-            dp.PoissonBatches(**sizes),
-            dp.BallsAndBins(**sizes),
-        )
-        return {one.label: one for one in found}
-
-
-def size(name: str) -> Size:
+def size(name: str) -> EqualEpsilonSize:
     """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if name == "quick":
-        return Size(digits(), 100, 2, 1, (8.0,), (1.0,))
-    return Size(mnist(), 600, *{"short": (10, 3), "full": (30, 5)}[name])
+        return EqualEpsilonSize(digits(), 100, 2, 1, (8.0,), (1.0,))
+    epochs, seeds = {"short": (10, 3), "full": (30, 5)}[name]
+    return EqualEpsilonSize(mnist(), 600, epochs, seeds, EPSILONS, RATES)
 
 
 def calibrated(plan: dp.batches.BatchScheme, epsilon: float) -> float:
@@ -73,9 +47,9 @@ def calibrated(plan: dp.batches.BatchScheme, epsilon: float) -> float:
     )
 
 
-def all_calibrated(scale: Size, epsilon: float, _: Path) -> dict[str, float]:
+def all_calibrated(scale: EqualEpsilonSize, epsilon: float, _: Path) -> dict[str, float]:
     """The noise multiplier of every scheme."""
-    return {label: float(calibrated(one, epsilon)) for label, one in scale.schemes().items()}
+    return {plan.label: float(calibrated(plan, epsilon)) for plan in scale.schemes()}
 
 
 def spent(plan: dp.batches.BatchScheme, noise: float) -> dp.Bracket:
@@ -85,7 +59,12 @@ def spent(plan: dp.batches.BatchScheme, noise: float) -> dp.Bracket:
 
 
 def trained(
-    scale: Size, plan: dp.batches.BatchScheme, noise: float, rate: float, seed: int, path: Path
+    scale: EqualEpsilonSize,
+    plan: dp.batches.BatchScheme,
+    noise: float,
+    rate: float,
+    seed: int,
+    path: Path,
 ) -> float:
     """The accuracy of 64 ReLU units after one run: every record clipped, Gaussian noise by numpy."""
     images = scale.images
@@ -105,7 +84,7 @@ def trained(
 def report(name: str) -> dict[str, Any]:
     """Run what is missing, print the tables, and give back what a picture needs."""
     scale = size(name)
-    schemes = scale.schemes()
+    schemes = {plan.label: plan for plan in scale.schemes()}
     rows, honest = [], []
     found: dict[str, Any] = {label: [] for label in schemes}
     for epsilon in scale.epsilons:
@@ -115,24 +94,14 @@ def report(name: str) -> dict[str, Any]:
         )
         for label, plan in schemes.items():
             words = f"budgets-{scale.images.name}-{name}-{label.replace(' ', '-')}-{epsilon:g}"
-            tried = {
-                rate: [
-                    kept(
-                        f"{words}-{rate:g}-{seed}",
-                        partial(trained, scale, plan, noises[label], rate, seed),
-                    )
-                    for seed in range(scale.seeds)
-                ]
-                for rate in scale.rates
-            }
-            best = max(tried, key=lambda rate: mean(tried[rate]))
-            found[label].append({"epsilon": epsilon, "accuracy": tried[best]})
+            best, accuracies = scale.best_rate(words, partial(trained, scale, plan, noises[label]))
+            found[label].append({"epsilon": epsilon, "accuracy": accuracies})
             cells = [
                 f"{epsilon:g}",
                 label,
                 f"{noises[label]:.4g}",
                 f"{best:g}",
-                spread(tried[best]),
+                spread(accuracies),
             ]
             rows.append(cells)
         said = spent(schemes[SHUFFLED], noises[POISSON])

@@ -17,8 +17,9 @@ import numpy as np
 
 import sharpdp as dp
 from reproduce.learning.dense import Dense
-from reproduce.learning.images import Images, digits, mnist
-from reproduce.learning.ledger import kept, mean, spread, told
+from reproduce.learning.images import digits, mnist
+from reproduce.learning.ledger import kept, spread, told
+from reproduce.learning.training_size import EqualEpsilonSize
 from reproduce.pages import columns
 from reproduce.sheets import Table
 from sharpdp.learn import banded_strategy, prefix_error
@@ -31,24 +32,8 @@ BANDS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(EqualEpsilonSize):
     """How much of the experiment is run."""
-
-    images: Images
-    batch_size: int
-    epochs: int
-    seeds: int
-    epsilons: tuple[float, ...] = EPSILONS
-    rates: tuple[float, ...] = RATES
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """What all schemes share."""
-        return {
-            "dataset_size": len(self.images.train),
-            "batch_size": self.batch_size,
-            "epochs": self.epochs,
-        }
 
     def runs(self) -> dict[str, list[tuple[dp.batches.BatchScheme, int]]]:
         """Batches and numbers of bands that may be taken, by the name of the run."""
@@ -72,7 +57,8 @@ def size(name: str) -> Size:
     """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if name == "quick":
         return Size(digits(), 100, 2, 1, (8.0,), (1.0,))
-    return Size(mnist(), 600, *{"short": (5, 3), "full": (30, 5)}[name])
+    epochs, seeds = {"short": (5, 3), "full": (30, 5)}[name]
+    return Size(mnist(), 600, epochs, seeds, EPSILONS, RATES)
 
 
 def mechanism(
@@ -142,17 +128,10 @@ def report(name: str) -> dict[str, Any]:
             chosen = kept(f"{words}-noise", partial(calibrated, choices, epsilon))
             plan, bands = choices[chosen["place"]]
             run = mechanism(plan, bands, chosen["noise"])
-            tried = {
-                rate: [
-                    kept(f"{words}-{rate:g}-{seed}", partial(trained, scale, run, rate, seed))
-                    for seed in range(scale.seeds)
-                ]
-                for rate in scale.rates
-            }
-            best = max(tried, key=lambda rate: mean(tried[rate]))
-            found[label].append({"epsilon": epsilon, "accuracy": tried[best]})
+            best, accuracies = scale.best_rate(words, partial(trained, scale, run))
+            found[label].append({"epsilon": epsilon, "accuracy": accuracies})
             cells = [f"{epsilon:g}", label, f"{bands}", f"{chosen['noise']:.4g}"]
-            rows.append([*cells, f"{chosen['error']:.3g}", f"{best:g}", spread(tried[best])])
+            rows.append([*cells, f"{chosen['error']:.3g}", f"{best:g}", spread(accuracies)])
     title = (
         f"Correlated noise on {scale.images.name} at equal epsilon (delta = {DELTA:g}), {scale.epochs} "
         f"epochs of batches of {scale.batch_size}, {scale.seeds} seeds"

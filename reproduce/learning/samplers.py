@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,50 +10,27 @@ import torch
 from torch import nn
 
 import sharpdp as dp
-from reproduce.learning.images import Images, digits, mnist
+from reproduce.learning.images import digits, mnist
 from reproduce.learning.ledger import kept, spread, told
 from reproduce.learning.models import accuracy, network
+from reproduce.learning.training_size import TrainingSize
 from reproduce.pages import columns
 from reproduce.sheets import Table
 from sharpdp.learn.dpsgd import Training
 
-__all__ = ["Size", "report", "size"]
+__all__ = ["report"]
 
 DELTA, NOISE, CLIP, LEARNING_RATE = 1e-5, 0.8, 1.0, 0.5
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much of the experiment is run."""
-
-    images: Images
-    batch_size: int
-    epochs: int
-    seeds: int
-
-    def schemes(self) -> tuple[dp.batches.BatchScheme, ...]:
-        """The four schemes over the same sizes."""
-        sizes: dict[str, Any] = {
-            "dataset_size": len(self.images.train),
-            "batch_size": self.batch_size,
-            "epochs": self.epochs,
-        }
-        return (
-            dp.DeterministicBatches(**sizes),
-            dp.ShuffledBatches(**sizes),
-            dp.PoissonBatches(**sizes),
-            dp.BallsAndBins(**sizes),
-        )
-
-
-def size(name: str) -> Size:
+def size(name: str) -> TrainingSize:
     """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if name == "quick":
-        return Size(digits(), 100, 2, 1)
-    return Size(mnist(), 600, {"short": 2, "full": 30}[name], {"short": 2, "full": 3}[name])
+        return TrainingSize(digits(), 100, 2, 1)
+    return TrainingSize(mnist(), 600, {"short": 2, "full": 30}[name], {"short": 2, "full": 3}[name])
 
 
-def trained(scale: Size, plan: dp.batches.BatchScheme, seed: int, path: Path) -> float:
+def trained(scale: TrainingSize, plan: dp.batches.BatchScheme, seed: int, path: Path) -> float:
     """The accuracy at the end of one run, which is resumed if it was cut short."""
     images = scale.images
     training = Training(
