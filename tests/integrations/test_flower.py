@@ -227,6 +227,27 @@ def test_clients_who_randomize_their_own_gradients_train_a_model() -> None:
         trained(strategy, grid, 1)
 
 
+def test_reports_are_summed_in_another_order_than_they_arrive_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrived, summed = [], []
+
+    def sent(replies: list[Any]) -> list[Any]:
+        rows = [reply.content["report"].to_numpy_ndarrays()[0] for reply in replies]
+        arrived.append(np.concatenate(rows))
+        return replies
+
+    mean = PrivUnitBall.mean
+    monkeypatch.setattr(
+        PrivUnitBall, "mean", lambda self, rows: (summed.append(rows), mean(self, rows))[1]
+    )
+    grid, _ = reporting(sent)
+    trained(CLDPStrategy(CLIENTS), grid, 2)
+    for before, after in zip(arrived, summed, strict=True):
+        assert sorted(map(tuple, before)) == sorted(map(tuple, after))
+        assert not np.array_equal(before, after)
+
+
 def test_rounds_with_other_reports_than_those_asked_for_count_and_move_nothing() -> None:
     for change in (
         lambda replies: replies[:-1],

@@ -168,7 +168,9 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
             raise InvalidArgument(
                 "replies must be those of report(message, gradient, randomizer); got another one."
             ) from fault
-        mean = plan.randomizer.mean(np.concatenate(sent))
+        # The last bits of a sum depend on its order, and the order of arrival depends on who sent what.
+        mixed = [sent[place] for place in system_stream_for(None).order(len(sent))]
+        mean = plan.randomizer.mean(np.concatenate(mixed))
         moved: ArrayLike = self._parameters - plan.rate(self.begun - 1) * mean
         if plan.projection is not None:
             moved = plan.projection(np.asarray(moved))
