@@ -329,6 +329,41 @@ def test_deficits_of_drawn_users_count_at_their_own_rate():
         assert delta(clones_above(pair, users, rate), loss, 1) >= reference * (1.0 - 1e-9)
 
 
+def test_deficits_of_drawn_users_have_a_term_of_second_order(monkeypatch):
+    """One choice of E whose deficit is large: the formula with that term, and not the one without it.
+
+    Deficits that the choice of E leads to are so small that the term is below the width of the table.
+    """
+    epsilon, revealed, users, rate = 1.0, 0.03, 2, 0.02
+    monkeypatch.setattr(profile_reports, "_budgets", lambda *_: [(epsilon, users)])
+    pair, budget = AtomicPair.approximate(epsilon, revealed), math.exp(epsilon)
+    high = (1.0 - revealed) * budget / (1.0 + budget)
+    low = high / budget
+    outcomes = [(revealed, 0.0), (high, low), (low, high), (0.0, revealed)]
+    terms = [(0.5 * (p + q) / budget, p / (p + q), q / (p + q)) for p, q in outcomes]
+    terms.append((1.0 - 1.0 / budget, 0.0, 0.0))
+    eta = revealed / budget
+    for share in (0.1, 0.2, 0.4):  # of the largest ratio that one report has
+        excess = rate * share * budget
+        x, x_alone = 1.0 + excess, 1.0 + share * budget
+        alone = rate * sum(max(p - x_alone * q, 0.0) for p, q in outcomes)
+        main = sum(
+            math.prod(chance for chance, _, _ in drawn)
+            * max(
+                (rate - 1.0) * excess
+                + rate * 2.0 * budget / users * sum(a - x * b for _, a, b in drawn),
+                0.0,
+            )
+            for drawn in itertools.product(terms, repeat=users)
+        )
+        first_order = main + users * eta * (excess + 2.0 * alone)
+        whole = first_order + users * eta * excess * 2.0 * (1.0 - rate) * eta
+        assert whole < alone
+        found = delta(clones_above(pair, users, rate), math.log(x), 1)
+        assert whole * (1.0 - 1e-9) <= found <= whole * (1.0 + 1e-4)
+        assert first_order < whole * (1.0 - 3e-4)
+
+
 @pytest.mark.parametrize("noise", [0.2, 50.0, 1e4])
 @pytest.mark.parametrize("kind", [dp.LocalGaussian, dp.Gaussian])
 def test_one_report_with_next_to_no_noise_or_nothing_but_noise(noise, kind):

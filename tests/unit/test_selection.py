@@ -50,6 +50,8 @@ LAWS: list[dict[str, object]] = [
     {"repetitions": "geometric", "mean": 4.0},
     {"repetitions": "geometric", "mean": 50.0},
     {"repetitions": "poisson", "mean": 3.0},
+    {"repetitions": "poisson", "mean": 0.2},
+    {"repetitions": "poisson", "mean": 0.9},
     {"repetitions": "negative-binomial", "mean": 5.0, "shape": 0.0},
     {"repetitions": "negative-binomial", "mean": 8.0, "shape": 2.5},
     {"repetitions": "negative-binomial", "mean": 6.0, "shape": -0.5},
@@ -134,8 +136,9 @@ def test_our_renyi_version_agrees_with_that_of_dp_accounting(mean: float, shape:
         law = {"repetitions": "negative-binomial", "shape": 0.0}  # type: ignore[dict-item]
     best = dp.BestOf(dp.Gaussian(noise_multiplier=4.0), mean=mean, **law)  # type: ignore[arg-type]
     table = dp.compare(best, delta=1e-6)
-    ours = table["random_repetitions_moments_upper"]
-    assert ours.rigor is dp.Rigor.CERTIFIED
+    poisson = shape == math.inf
+    ours = table[f"{'poisson' if poisson else 'random'}_repetitions_moments_upper"]
+    assert ours.rigor is (dp.Rigor.UNREVIEWED if poisson else dp.Rigor.CERTIFIED)
     assert ours.value is not None
     # the optimal conversion, and for the Poisson law the profile of one run, are sharper than theirs
     assert 0.7 * theirs <= ours.value <= 1.005 * theirs
@@ -143,7 +146,7 @@ def test_our_renyi_version_agrees_with_that_of_dp_accounting(mean: float, shape:
 
 
 def test_moments_are_those_of_forty_digits() -> None:
-    """Golden: papernot2022 Theorems 2 and 6 for Gaussian noise, whose divergence is a / (2 noise^2)."""
+    """Golden: formulas of the docstring for Gaussian noise, whose divergence is a / (2 noise^2)."""
     from sharpdp.bounds.selection.theorems import MOMENT_ORDERS, moments
 
     noise, mean = 4.0, 10.0
@@ -162,12 +165,45 @@ def test_moments_are_those_of_forty_digits() -> None:
         profile = mp.ncdf(mu / 2 - threshold / mu) - mp.exp(threshold) * mp.ncdf(
             -mu / 2 - threshold / mu
         )
-        poisson = divergence(order) + mean * profile + mp.log(mean) / (order - 1)
+        excess = mp.expm1((order - 1) * divergence(order))
+        poisson = mp.log1p(mean * mp.exp((order - 1) * mean * profile) * excess) / (order - 1)
+        published = divergence(order) + mean * profile + mp.log(mean) / (order - 1)
     for law, exact, slack in (("geometric", geometric, 1e-3), ("poisson", poisson, 1e-6)):
         best = dp.BestOf(run, law, mean=mean)
         (value,) = moments(best, dp.Adjacency.NEIGHBORS, np.array([8.0]))
         assert float(exact) <= value <= float(exact) * (1 + slack)
     assert MOMENT_ORDERS.min() > 1.0
+    table = dp.compare(dp.BestOf(run, "poisson", mean=mean), order=8.0)
+    assert table["selection_moments_upper"].value == pytest.approx(float(published), rel=1e-6)
+    assert poisson < published
+    seldom = dp.compare(dp.BestOf(run, "poisson", mean=0.5), order=8.0)
+    assert "mean 1 or more" in seldom["selection_moments_upper"].reason
+
+
+@pytest.mark.parametrize("mean", [0.05, 0.7, 1.0, 4.0])
+def test_moments_of_a_poisson_number_are_not_below_those_of_any_order(mean: float) -> None:
+    from sharpdp.bounds.selection.theorems import moments
+
+    rng = np.random.default_rng(8)
+    closest = 0.0
+    for _ in range(12):
+        p = rng.dirichlet(np.full(3, 2.0))
+        q = p * np.exp(rng.normal(0.0, rng.uniform(0.05, 1.0), 3))
+        q /= q.sum()
+        best = dp.BestOf(dp.FinitePair(p=p.tolist(), q=q.tolist()), "poisson", mean=mean)
+        phi = generating(best)
+        order = float(rng.choice([1.1, 2.0, 6.0]))
+        (upper,) = moments(best, dp.Adjacency.NEIGHBORS, np.array([order]))
+        for ranks in itertools.permutations(range(3)):
+            laws = [
+                np.array([phi(0.0), *best_law(np.repeat(side[list(ranks)] / 30, 30).tolist(), phi)])
+                for side in (p, q)
+            ]
+            for a, b in (laws, laws[::-1]):
+                truth = math.log(np.sum(a**order * b ** (1 - order))) / (order - 1)
+                assert truth <= upper * (1 + 1e-9) + 1e-12
+                closest = max(closest, truth / upper)
+    assert closest > 0.75
 
 
 def test_tiny_deltas_have_finite_epsilons() -> None:

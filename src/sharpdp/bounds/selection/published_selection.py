@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from sharpdp.bounds.published import formula as register
-from sharpdp.bounds.selection.theorems import moments
+from sharpdp.bounds.selection.theorems import moments, poisson_terms
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, BestOf
 from sharpdp.tradeoff.curve import TradeoffCurve
@@ -26,6 +26,8 @@ formula = partial(
 def selection_moments_upper(mechanism: BestOf, order: float, adjacency: Adjacency) -> float:
     """Upper bound on the Renyi divergence of the best of a random number of runs: see `theorems.moments`.
 
+    For the Poisson law as published, which needs a mean of at least 1.
+
     >>> from sharpdp.mechanisms import Gaussian
     >>> best = BestOf(Gaussian(noise_multiplier=4.0), "geometric", mean=10.0)
     >>> round(selection_moments_upper(best, 8.0, Adjacency.NEIGHBORS), 2)
@@ -33,7 +35,14 @@ def selection_moments_upper(mechanism: BestOf, order: float, adjacency: Adjacenc
     """
     if isinstance(mechanism.repetitions, int):
         raise Inapplicable("it covers a random number of repetitions")
-    return float(moments(mechanism, adjacency, np.array([order]))[0])
+    orders = np.array([order])
+    if mechanism.repetitions != "poisson":
+        return float(moments(mechanism, adjacency, orders)[0])
+    assert mechanism.mean is not None
+    if mechanism.mean < 1.0:
+        raise Inapplicable("it covers a Poisson number of repetitions of mean 1 or more")
+    own, more = poisson_terms(mechanism, adjacency, orders)
+    return float((own + more + math.log(mechanism.mean) / (orders - 1.0))[0]) * (1.0 + 1e-12)
 
 
 @formula(source="papernot2022 Corollary 3")
