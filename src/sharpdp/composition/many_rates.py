@@ -27,7 +27,7 @@ from sharpdp.composition.false_negatives import (
     true_positives,
 )
 from sharpdp.numerics.convex_table import ConvexTable
-from sharpdp.numerics.special import Array, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
 
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
@@ -82,8 +82,7 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
     later = np.flatnonzero(low > 0.5)
     if later.size:
         missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
-        below = np.array([one_minus_down(missed) for missed in missed_high.tolist()])
-        above = np.array([one_minus_up(missed) for missed in missed_low.tolist()])
+        below, above = one_minus_ends(missed_low, missed_high)
         low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
