@@ -439,14 +439,16 @@ def elementwise(
     array([1.e-06, 5.e-01])
     """
     ((name, value),) = argument.items()
-    if isinstance(value, list | tuple | range) or hasattr(value, "__array__"):
+    # subclasses of arrays may hide some of their entries
+    is_real = type(value) is np.ndarray and value.dtype.kind in "fiu"
+    if not is_real and (isinstance(value, list | tuple | range) or hasattr(value, "__array__")):
         value = np.asarray(value, dtype=object)
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         scalar: float = check(hint=hint, **argument)
         return scalar
     if value.size == 0:
         raise invalid(name, "a number or an array with at least one number", value, hint)
-    if value.dtype.kind in "fiu":
+    if is_real:
         real_numbers = value.astype(np.float64)
         with suppress(InvalidArgument):
             for extreme in (real_numbers.min(), real_numbers.max()):  # NaN if there is one
