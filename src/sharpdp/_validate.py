@@ -14,6 +14,7 @@ import math
 import numbers
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache, wraps
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
@@ -431,17 +432,28 @@ def elementwise(
 ) -> float | NDArray[np.float64]:
     """The argument through ``check``: a float for a number, an array for a list or an array.
 
+    The check must pass every number between two that it passes, unchanged: of an array of real numbers
+    the smallest and the largest are looked at, and the others only to name one that is wrong.
+
     >>> elementwise(open_probability, delta=[1e-6, 0.5])
     array([1.e-06, 5.e-01])
     """
     ((name, value),) = argument.items()
-    if isinstance(value, list | tuple | range) or hasattr(value, "__array__"):
+    # subclasses of arrays may hide some of their entries
+    is_real = type(value) is np.ndarray and value.dtype.kind in "fiu"
+    if not is_real and (isinstance(value, list | tuple | range) or hasattr(value, "__array__")):
         value = np.asarray(value, dtype=object)
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         scalar: float = check(hint=hint, **argument)
         return scalar
     if value.size == 0:
         raise invalid(name, "a number or an array with at least one number", value, hint)
+    if is_real:
+        real_numbers = value.astype(np.float64)
+        with suppress(InvalidArgument):
+            for extreme in (real_numbers.min(), real_numbers.max()):  # NaN if there is one
+                check(hint=hint, **{name: float(extreme)})
+            return real_numbers
     entries = (
         check(hint=hint, **{f"{name}[{', '.join(map(str, index))}]": value[index]})
         for index in np.ndindex(value.shape)

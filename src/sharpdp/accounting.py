@@ -38,7 +38,7 @@ from sharpdp.composition.many_questions import FEW, AsksEpsilon, Ends, epsilons_
 from sharpdp.errors import InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, exp_down, exp_up, one_minus_up
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, one_minus_ends, probability_ends
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
@@ -351,8 +351,8 @@ class Question:
     quantity: str
     given: str
     ask: Callable[[Composable, Array, float], Ends]
-    settle: Callable[[float, float, float], Interval]
-    """From (lower, upper) of the worse direction and what was given to the two ends."""
+    settle: Callable[[Array, Array, Array], Ends]
+    """From lower and upper ends of the worse direction and what was given to the ends of the answer."""
     settled: Callable[[Composable, Array, Array], NDArray[np.bool_]] | None = None
     """Where a quick bound shows that a direction's answers are at most the given ones."""
     rises: bool = False
@@ -364,8 +364,8 @@ def _mus(run: Composable, rates: Array, width: float) -> Ends:
     return np.array(low), np.array(high)
 
 
-def _at_least_zero(low: float, high: float, _: float) -> Interval:
-    return max(low, 0.0), high
+def _at_least_zero(low: Array, high: Array, _: Array) -> Ends:
+    return np.maximum(low, 0.0), high
 
 
 def _is_below(run: Composable, epsilons: Array, log_deltas: Array) -> NDArray[np.bool_]:
@@ -395,7 +395,7 @@ DELTA = Question(
     "delta",
     "epsilon",
     lambda run, epsilons, width: run.log_deltas(epsilons, width),
-    lambda low, high, _: (exp_down(low), min(exp_up(high), 1.0)),
+    lambda low, high, _: probability_ends(low, high),
     lambda run, epsilons, low: _is_below(run, epsilons, low),
 )
 RENYI = Question(
@@ -410,7 +410,8 @@ TPR = Question(
     "tpr",
     "fpr",
     lambda run, fprs, width: run.true_positive_rates(fprs, width),
-    lambda low, high, fpr: (max(low, fpr), min(max(high, fpr), 1.0)),  # guessing reaches fpr
+    # guessing reaches fpr
+    lambda low, high, fpr: (np.maximum(low, fpr), np.clip(high, fpr, 1.0)),
     rises=True,
 )
 
@@ -420,9 +421,9 @@ def _negated_fnrs(run: Composable, fprs: Array, width: float) -> Ends:
     return -high, -low
 
 
-def _settled_fnr(low: float, high: float, fpr: float) -> Interval:
-    top = min(-low, one_minus_up(fpr))  # guessing misses no more than that
-    return min(-high, top), top
+def _settled_fnr(low: Array, high: Array, fpr: Array) -> Ends:
+    top = np.minimum(-low, one_minus_ends(fpr, fpr)[1])  # guessing misses no more than that
+    return np.minimum(-high, top), top
 
 
 FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)
@@ -519,8 +520,8 @@ class Guarantee(Tabular):
             NotCertified: double precision is not enough for any of the upper derivations.
         """
         with self._progress("advantage"):
-            (interval,), rigor = self._ends(DELTA, np.zeros(1))
-        return Bracket(*interval, rigor, "advantage", self._context)
+            ends, rigor = self._ends(DELTA, np.zeros(1))
+        return Bracket(*map(float, ends[0]), rigor, "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -659,9 +660,9 @@ class Guarantee(Tabular):
                 "Both error rates of a useful attack are not that large."
             )
         with self._progress("mu"):
-            (interval,), rigor = self._ends(MU, np.array([smallest]))
-        context = f"for fpr>={smallest:g} {self._context}{self._width_note(*interval)}"
-        return Bracket(*interval, rigor, "mu", context)
+            ends, rigor = self._ends(MU, np.array([smallest]))
+        context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
+        return Bracket(*map(float, ends[0]), rigor, "mu", context)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.
@@ -930,14 +931,13 @@ class Guarantee(Tabular):
         asked, index = np.unique(np.ravel(values), return_inverse=True)
         with self._progress(question.quantity):
             found, rigor = self._ends(question, asked)
-        low, high = np.array(found).reshape(-1, 2)[:: 1 if question.rises else -1].T
+        low, high = found[:: 1 if question.rises else -1].T
         low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
         ends = np.stack([low, high], axis=1)[:: 1 if question.rises else -1]
-        intervals = [(bottom, top) for bottom, top in ends[index].tolist()]
-        context = f"{self._context}{self._width_note(*zip(*intervals, strict=True))}"
-        return bracketed(question.quantity, question.given, values, intervals, context, rigor)
+        context = f"{self._context}{self._width_note(*ends.T)}"
+        return bracketed(question.quantity, question.given, values, ends[index], context, rigor)
 
-    def _ends(self, question: Question, values: Array) -> tuple[list[Interval], Rigor]:
+    def _ends(self, question: Question, values: Array) -> tuple[Array, Rigor]:
         """At each value the best bound of each side on the worse direction; the rigor of these bounds.
 
         What a derivation cannot certify is no bound; if that leaves some value without an upper one,
@@ -961,14 +961,9 @@ class Guarantee(Tabular):
         )
         if refusals and np.isnan(high).any():
             raise refusals[0]
-        ends = zip((-low).tolist(), high.tolist(), values.tolist(), strict=True)
-        intervals = [
-            question.settle(
-                -np.inf if np.isnan(bottom) else bottom, np.inf if np.isnan(top) else top, value
-            )
-            for bottom, top, value in ends
-        ]
-        return intervals, Rigor.weakest([*low_rigor, *high_rigor])
+        low, high = np.where(np.isnan(low), -np.inf, -low), np.where(np.isnan(high), np.inf, high)
+        ends = question.settle(low, high, values)
+        return np.stack(ends, axis=1), Rigor.weakest([*low_rigor, *high_rigor])
 
     def _worse_direction(
         self,

@@ -474,7 +474,7 @@ def bracketed(
     quantity: str,
     given: str,
     values: float | NDArray[np.float64],
-    intervals: Sequence[tuple[float, float]],
+    intervals: Sequence[tuple[float, float]] | NDArray[np.float64],
     context: str,
     rigor: Rigor,
 ) -> Bracket:
@@ -484,6 +484,7 @@ def bracketed(
     0 <= delta <= 0.5 at epsilon=1 | an example, certified
     """
     if not isinstance(values, np.ndarray):
-        return Bracket(*intervals[0], rigor, quantity, f"at {given}={values:g} {context}")
-    low, high = (np.reshape(side, values.shape) for side in zip(*intervals, strict=True))
+        low, high = map(float, intervals[0])
+        return Bracket(low, high, rigor, quantity, f"at {given}={values:g} {context}")
+    low, high = (side.reshape(values.shape) for side in np.array(intervals).T)
     return Bracket(low, high, rigor, quantity, f"at given {given} {context}")

@@ -8,6 +8,7 @@ Q) at a time; the other is the composition of the reversed pairs.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,7 +35,11 @@ from sharpdp.composition.false_negatives import false_negatives, true_positives
 from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
 from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
-from sharpdp.composition.many_rates import false_negative_rates, true_positive_rates
+from sharpdp.composition.many_rates import (
+    ProfilePoints,
+    false_negative_rates,
+    true_positive_rates,
+)
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
 from sharpdp.composition.sampled_gaussian import (
@@ -131,11 +136,25 @@ class Composition:
 
     def reverse(self) -> Composition:
         """Q against P for the same experiments (made once, so that its work is kept)."""
-        return self._reversed
+        origin = None if self._origin is None else self._origin()
+        return self._reversed if origin is None else origin
 
     @cached_property
     def _reversed(self) -> Composition:
-        return Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
+        other = Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
+        other.__dict__["_origin"] = weakref.ref(
+            self
+        )  # a cycle would keep the work of both for long
+        return other
+
+    @cached_property
+    def _origin(self) -> weakref.ref[Composition] | None:
+        """What this is the reverse of, if it was made from that."""
+        return None
+
+    def __reduce__(self) -> tuple[type[Composition], tuple[Steps]]:
+        """A copy or a pickle has the experiments, without the work that earlier questions left."""
+        return Composition, (self.steps,)
 
     def fresh(self) -> Composition:
         """The same experiments without the work that earlier questions left."""
@@ -334,6 +353,7 @@ class Composition:
         share = float(log1mexp(epsilon - self.largest_loss))
         return min(0.0, float(np.logaddexp(share, safe_log(self.infinite_p_ends[1]))) + EDGE)
 
+    @cached_property
     def log_total_variation_upper(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
         total = 0.0
@@ -370,11 +390,15 @@ class Composition:
 
         For planning: rounding is not counted.
         """
-        beyond = [
-            self._chernoff_upper.epsilon(log_rate + float(np.log(-np.expm1(-c)))) + c
-            for c in 2.0 ** np.arange(-9.0, 4.0, 2.0)
-        ]
-        return float(min(*beyond, self.largest_loss * (1.0 + 1e-9)))
+        ahead = 2.0 ** np.arange(-9.0, 4.0, 2.0)
+        log_deltas = log_rate + np.log(-np.expm1(-ahead))
+        with extremes_allowed():
+            try:
+                away = deviations(log_deltas.max()), deviations(log_deltas.min())
+                beyond = MomentBounds.of([self.merged_steps], *away)[0].epsilons(log_deltas)
+            except Declined:
+                beyond = self._chernoff_upper.about(log_deltas)
+        return float(min((beyond + ahead).min(), self.largest_loss * (1.0 + 1e-9)))
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
@@ -533,6 +557,16 @@ class Composition:
                 shown[index] = bound[0] <= log_deltas[index]
         return shown
 
+    def keep_profile(self, points: ProfilePoints) -> None:
+        """Keep points of the profile for later questions about error rates, in both directions."""
+        for kept, own in ((self, points), (self.reverse(), points.mirrored())):
+            kept.__dict__["kept_profile"] = own
+
+    @cached_property
+    def kept_profile(self) -> ProfilePoints:
+        """Points of the profile that earlier questions about error rates left."""
+        return ProfilePoints()
+
     @cached_property
     def shown(self) -> list[Interval]:
         """Epsilons with log deltas at which quick bounds have shown this direction to be private."""
@@ -543,6 +577,7 @@ class Composition:
         for kept in (self, self.__dict__.get("_reversed")):
             if kept is not None:
                 kept.kept_work.clear()
+                kept.__dict__.pop("kept_profile", None)
                 kept._failures.clear()
                 kept.shown.clear()
 
@@ -628,7 +663,7 @@ class Composition:
         least = max(pair.least_total_variation for pair, _ in self.merged_steps)
         if safe_log(least) > log_delta + EDGE:
             return False
-        total = self.log_total_variation_upper()
+        total = self.log_total_variation_upper
         if total <= log_delta:
             return True
         if total > log_delta + 7.0 or self.constant_loss is not None:

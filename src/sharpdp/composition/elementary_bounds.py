@@ -103,6 +103,16 @@ class ChernoffUpper:
         bound = (lead - rest + 4.0 * UNIT_ROUNDOFF * (abs(lead) + abs(rest))) / s
         return max(bound * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0) if bound == bound else np.inf
 
+    def about(self, log_deltas: Array) -> Array:
+        """About `epsilon` at several deltas; for planning, not certified."""
+        rest = log_diff(np.maximum(log_deltas, self.log_infinite), self.log_infinite)[:, None]
+        middle = float(np.median(rest))
+        s = self._best(lambda tilts, leads: (leads - middle) / tilts)
+        tilts = np.append(_TILTS, s)
+        leads = np.append(self._table, self._leads(np.array([s])))
+        bounds = (leads - rest) / tilts
+        return np.asarray(np.where(np.isnan(bounds), np.inf, bounds).min(axis=1).clip(min=0.0))
+
     @cached_property
     def _table(self) -> Array:
         """log of c(s) M_T(s) at tilts of all sizes (not certified)."""

@@ -226,7 +226,7 @@ def true_positives(composition: Composition, alpha: float, tolerance: float) -> 
     if alpha == 1.0:
         return 1.0, 1.0
     # what is missed is no less than 1 - alpha - H_1, which often shows that the bound is not needed
-    if add_up(alpha, exp_up(composition.log_total_variation_upper())) > 0.999:
+    if add_up(alpha, exp_up(composition.log_total_variation_upper)) > 0.999:
         log_missed = composition.log_missed_upper(alpha)
         if log_missed <= -38.0:  # it does not show in one minus it
             return one_minus_down(exp_up(log_missed)), 1.0
@@ -243,7 +243,7 @@ def _convex_minimum(
 ) -> tuple[float, float]:
     """(lower, upper) of the smallest H_x + x alpha: points where most is open, until little is."""
     # at x = 1, where H is the total variation
-    at_one = add_up(alpha, exp_up(composition.log_total_variation_upper()))
+    at_one = add_up(alpha, exp_up(composition.log_total_variation_upper))
     low, high = alpha, min(at_one, 1.0)
     if high - low <= tolerance * high:
         return low, high

@@ -52,7 +52,7 @@ def mu_between(
         return mu * (1.0 - _OUTWARDS), mu * (1.0 + _OUTWARDS)
     # with total variation v the curve is above 1 - a - v, and z moves by at most v over its density
     density = float(np.exp(-0.5 * ndtri(smallest_rate) ** 2)) / float(np.sqrt(2.0 * np.pi))
-    apart = float(np.exp(composition.log_total_variation_upper())) / density
+    apart = float(np.exp(composition.log_total_variation_upper)) / density
     if apart <= _CANCELED:
         return 0.0, 2.0 * _CANCELED
     profile = ProfileSamples(composition, smallest_rate, 0.25 * relative_width)

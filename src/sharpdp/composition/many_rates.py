@@ -27,7 +27,7 @@ from sharpdp.composition.false_negatives import (
     true_positives,
 )
 from sharpdp.numerics.convex_table import ConvexTable
-from sharpdp.numerics.special import Array, exp_up, one_minus_down, one_minus_up
+from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
 
 if TYPE_CHECKING:
     from sharpdp.composition.composition import Composition
@@ -82,8 +82,7 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
     later = np.flatnonzero(low > 0.5)
     if later.size:
         missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
-        below = np.array([one_minus_down(missed) for missed in missed_high.tolist()])
-        above = np.array([one_minus_up(missed) for missed in missed_low.tolist()])
+        below, above = one_minus_ends(missed_low, missed_high)
         low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
@@ -106,7 +105,7 @@ def _read_off(
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
     if left.size <= FEW:
         return low, high
-    variation = min(exp_up(composition.log_total_variation_upper()), 1.0)
+    variation = min(exp_up(composition.log_total_variation_upper), 1.0)
     at_one = variation + start - 1.0 + 4e-16
     x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
     at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance)
@@ -116,13 +115,23 @@ def _read_off(
     # the point at one is known too badly to go on with
     table = ConvexTable(x[:1], first[:1], second[:1], floor)
     search = TableSearch(table, np.log(x[:1]), values, tolerance)
+    kept = composition.kept_profile.epsilons
+    if kept.size:
+        search.join(composition.kept_profile)
+        left = search.close(alphas, left, low, high)
+        if not left.size:
+            return low, high
     finest = min(max(0.2 * tolerance, FINEST), _FIRST_LOOK)
     levels = [_COARSE, finest, 0.125 * finest, 0.01 * finest]
-    for level in [finest] if composition.single_pair is not None else levels:
+    if composition.single_pair is not None:
+        levels = [finest]
+    for level in levels:
         profile = FullProfile(composition, composition.reverse(), max(level, FINEST))
         search.asked = search.epsilons[:0]
-        if search.table.x.size == 1:
-            search.add(profile, _first_grid(profile, alphas[left]))
+        if level is levels[0] and (not kept.size or search.touches_ends):
+            grid = _first_grid(profile, alphas[left])
+            new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
+            search.add(profile, grid[new])
         for _ in range(_ROUNDS):
             left = search.close(alphas, left, low, high)
             more = search.wanted()
@@ -132,6 +141,7 @@ def _read_off(
         left = search.close(alphas, left, low, high, share=1.0)
         if not left.size:
             break
+    composition.keep_profile(search.points)
     return low, high
 
 
@@ -148,7 +158,33 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     first, last = np.clip([first, last], -_LARGEST_EXPONENT, _LARGEST_EXPONENT).tolist()
     if not last > first:
         return np.array([first])
-    return np.linspace(first, last, min(129, 17 + 8 * alphas.size))
+    most = 385 if profile.composition.single_pair is None else 129
+    return np.linspace(first, last, min(most, 17 + 8 * alphas.size))
+
+
+@dataclass(frozen=True)
+class ProfilePoints:
+    """Thresholds of any sign, and both ends of log delta at their distances from zero.
+
+    Below zero that is delta of the other direction, as everywhere in `FullProfile`.
+    """
+
+    epsilons: Array = field(default_factory=lambda: np.zeros(0))
+    low: Array = field(default_factory=lambda: np.zeros(0))
+    high: Array = field(default_factory=lambda: np.zeros(0))
+
+    def joined(self, other: ProfilePoints) -> ProfilePoints:
+        """Those of both; of what is known twice the sharper ends."""
+        both = np.append(self.epsilons, other.epsilons)
+        every, index = np.unique(both, return_inverse=True)
+        low, high = np.full(every.size, -np.inf), np.full(every.size, np.inf)
+        np.maximum.at(low, index, np.append(self.low, other.low))
+        np.minimum.at(high, index, np.append(self.high, other.high))
+        return ProfilePoints(every, low, high)
+
+    def mirrored(self) -> ProfilePoints:
+        """The same points as those of the other direction; at zero both have one delta."""
+        return ProfilePoints(-self.epsilons[::-1], self.low[::-1], self.high[::-1])
 
 
 @dataclass(frozen=True)
@@ -172,6 +208,7 @@ class TableSearch:
     values: Callable[[Array, Array, Array], Ends]
     tolerance: float
     open: OpenRates | None = None
+    points: ProfilePoints = field(default_factory=lambda: ProfilePoints())
     asked: Array = field(default_factory=lambda: np.zeros(0))
     """Thresholds at which delta is as sharp as it gets with the profile that is asked."""
 
@@ -179,6 +216,8 @@ class TableSearch:
         self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, share: float = _SHARE
     ) -> NDArray[np.intp]:
         """Write the answers that are narrower than this share of what is asked; the others are left."""
+        if not left.size:
+            return left
         below, above, best, cell, is_corner = self.table.minima(alphas[left])
         closed = above - below <= share * self._allowed(below, above)
         low[left[closed]], high[left[closed]] = below[closed], above[closed]
@@ -193,16 +232,27 @@ class TableSearch:
         )
         return left[~closed]
 
+    @property
+    def touches_ends(self) -> bool:
+        """Whether some line that is open touches before the first or behind the last point."""
+        assert self.open is not None
+        return bool(np.isin(self.open.cell, (0, self.epsilons.size - 1)).any())
+
     def _allowed(self, below: Array, above: Array) -> Array:
         """The width that is asked for."""
         return self.tolerance * np.maximum(np.abs(below), np.abs(above))
 
     def add(self, profile: FullProfile, epsilons: Array) -> None:
         """Points at more thresholds, or sharper values at those that are known."""
-        low, high = self.values(epsilons, *profile.log_deltas(epsilons))
-        self.table = self.table.joined(np.exp(epsilons), low, high)
+        self.join(ProfilePoints(epsilons, *profile.log_deltas(epsilons)))
         self.asked = np.append(self.asked, epsilons)
-        every = np.unique(np.append(self.epsilons, epsilons))
+
+    def join(self, points: ProfilePoints) -> None:
+        """Points whose log deltas are known."""
+        self.points = self.points.joined(points)
+        low, high = self.values(points.epsilons, points.low, points.high)
+        self.table = self.table.joined(np.exp(points.epsilons), low, high)
+        every = np.unique(np.append(self.epsilons, points.epsilons))
         # two thresholds may have the same exponential
         self.epsilons = every if every.size == self.table.x.size else np.log(self.table.x)
 

@@ -22,8 +22,8 @@ __all__ = ["ConvexTable"]
 _ROUNDING = 2e-15
 """Each x is right to within this share of itself; 18 units, of which one operation takes one."""
 
-_MOST_VALUES = 1 << 18
-"""Of a matrix of lines and corners that is held at a time: two megabytes."""
+_BLOCK = 64
+"""So many lines are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,16 @@ class ConvexTable:
         """
         corner_x, corner_y = self.corners
         lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - _ROUNDING)
+        lowest = np.minimum.accumulate(lowest[::-1])[::-1]
         values = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
         values = values - _ROUNDING * np.abs(values)
-        farthest = self.x * (1.0 + _ROUNDING)
+        vertex, low = _smallest_sums(values, lowest, slopes)
+        # any point bounds the minimum from above; the best one is next to where the polyline has its own
+        near = (vertex // 2 + np.arange(-1, 3)[:, None]).clip(0, self.x.size - 1)
         tops = self.high + _ROUNDING * np.abs(self.high)
-        low, high = np.empty(slopes.size), np.empty(slopes.size)
-        vertex, best = np.empty(slopes.size, np.intp), np.empty(slopes.size, np.intp)
-        many = max(1, _MOST_VALUES // lowest.size)
-        for start in range(0, slopes.size, many):
-            part = slice(start, start + many)
-            below = values + slopes[part, None] * lowest
-            above = tops + slopes[part, None] * farthest
-            vertex[part], best[part] = below.argmin(axis=1), above.argmin(axis=1)
-            row = np.arange(below.shape[0])
-            low[part], high[part] = below[row, vertex[part]], above[row, best[part]]
-        return low, high, best, vertex // 2, vertex % 2 == 1
+        above = tops[near] + slopes * (self.x * (1.0 + _ROUNDING))[near]
+        chosen, column = above.argmin(axis=0), np.arange(slopes.size)
+        return low, above[chosen, column], near[chosen, column], vertex // 2, vertex % 2 == 1
 
     def crossings(self, values: Array) -> tuple[Array, Array, NDArray[np.intp]]:
         """Bounds on the smallest x at which y is at most each value, and the cell that has the upper one.
@@ -125,6 +120,29 @@ class ConvexTable:
         np.maximum.at(lows, index, np.append(self.low, low))
         np.minimum.at(highs, index, np.append(self.high, high))
         return ConvexTable(every, lows, highs, self.floor)
+
+
+def _smallest_sums(y: Array, x: Array, slopes: Array) -> tuple[NDArray[np.intp], Array]:
+    """For each slope a the index of the smallest y + a x, and that sum; x does not fall.
+
+    The larger the slope, the smaller the index. So the indices at every 64th slope bound those between;
+    sums that rounding does not tell apart from the smallest one count as such.
+    """
+    order = np.argsort(slopes)
+    rising = slopes[order]
+    index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
+    starts = range(0, slopes.size, _BLOCK)
+    anchors = rising[np.append(starts, slopes.size - 1)][:, None]
+    some = y + anchors * x
+    blur = _ROUNDING * (np.abs(y) + anchors * x)
+    open_ = some - blur <= (some + blur).min(axis=1, keepdims=True)
+    first, last = open_.argmax(axis=1), y.size - open_[:, ::-1].argmax(axis=1)
+    for block, start in enumerate(starts):
+        rows, columns = order[start : start + _BLOCK], slice(first[block + 1], last[block])
+        every = y[columns] + slopes[rows, None] * x[columns]
+        best = every.argmin(axis=1)
+        index[rows], sums[rows] = best + columns.start, every[np.arange(rows.size), best]
+    return index, sums
 
 
 def _between(x: Array, y: Array, cell: NDArray[np.intp], values: Array) -> Array:

@@ -572,3 +572,31 @@ def exp_down(x: float) -> float:
     if x in (0.0, -math.inf):
         return float(x == 0.0)
     return max(_moved(math.exp(x), -math.inf, 4), 0.0)
+
+
+def probability_ends(log_low: Array, log_high: Array) -> tuple[Array, Array]:
+    """`exp_down` of all lower ends, and `exp_up` of all upper ends or 1 if that is less.
+
+    >>> probability_ends(np.array([0.0, -np.inf]), np.array([0.5, -np.inf]))
+    (array([1., 0.]), array([1., 0.]))
+    """
+    log_high = np.minimum(log_high, 0.0)
+    low, high = np.exp(log_low), np.exp(log_high)
+    for _ in range(4):
+        low, high = np.nextafter(low, -math.inf), np.nextafter(high, math.inf)
+    low = np.where(log_low == 0.0, 1.0, np.maximum(low, 0.0))
+    high = np.where(log_high == -math.inf, 0.0, np.minimum(high, 1.0))
+    return low, high
+
+
+def one_minus_ends(low: Array, high: Array) -> tuple[Array, Array]:
+    """`one_minus_down` of all upper ends, and `one_minus_up` of all lower ends.
+
+    >>> one_minus_ends(np.array([0.25]), np.array([0.75]))
+    (array([0.25]), array([0.75]))
+    """
+    below, above = 1.0 - high, 1.0 - low
+    return (
+        np.where(1.0 - below < high, np.nextafter(below, -math.inf), below),
+        np.where(1.0 - above > low, np.nextafter(above, math.inf), above),
+    )

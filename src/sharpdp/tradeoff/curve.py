@@ -42,7 +42,7 @@ from sharpdp.composition.discretize import LossDistribution
 from sharpdp.composition.many_questions import Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
-from sharpdp.numerics.special import Array, add_up, exp_down, exp_up
+from sharpdp.numerics.special import Array, add_up, exp_up, probability_ends
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tabular import Tabular
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
@@ -1063,7 +1063,7 @@ def _intervals(ends: Ends) -> list[Interval]:
 
 
 def _deltas(log_deltas: Ends) -> list[Interval]:
-    return [(exp_down(low), min(exp_up(high), 1.0)) for low, high in _intervals(log_deltas)]
+    return _intervals(probability_ends(*log_deltas))
 
 
 @dataclass(frozen=True)
