@@ -89,7 +89,7 @@ class Row:
             return self.holds_when
         if self.attained_when:
             return f"attained when {self.attained_when}"
-        return f"holds when {self.holds_when}"
+        return "holds always" if self.holds_when == "always" else f"holds when {self.holds_when}"
 
     @property
     def shown(self) -> str:

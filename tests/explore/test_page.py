@@ -158,6 +158,42 @@ def test_a_slider_moves_the_field_the_line_and_the_answer(visit: Visit) -> None:
     assert visit.page.get_by_label("Batch size", exact=True).input_value() == "30"
 
 
+def test_the_batch_size_that_is_shown_is_the_one_that_counts(visit: Visit) -> None:
+    """Whether the line has it by name, by place, not at all, or an address has it alone."""
+    field = visit.page.get_by_label("Batch size", exact=True)
+    loader = visit.page.get_by_label("Your loader, as code")
+    visit.open(f"#training?{SMALL}")
+    assert "batch_size=60" in loader.input_value()
+    for line, size in (
+        ("DataLoader(data, 30, shuffle=True)", "30"),
+        ("data.shuffle(buffer_size=20).batch(40)", "40"),
+    ):
+        loader.fill(line)
+        assert field.input_value() == size
+    field.fill("50")
+    assert ".batch(50)" in loader.input_value()
+    loader.fill("DataLoader(data, shuffle=True)")  # torch's default
+    visit.page.get_by_text("2 epochs of 600 batches").first.wait_for(timeout=SECONDS)
+    assert field.input_value() == "1"
+
+
+def test_a_slider_says_its_value(visit: Visit) -> None:
+    visit.open("#training")
+    slider = visit.page.get_by_label("Noise multiplier, slider")
+    assert slider.get_attribute("aria-valuetext") == "0.8"  # its place is a logarithm
+    visit.page.get_by_label("Noise multiplier", exact=True).fill("2")
+    assert slider.get_attribute("aria-valuetext") == "2"
+    slider.press("ArrowRight")
+    shown = visit.page.get_by_label("Noise multiplier", exact=True).input_value()
+    assert slider.get_attribute("aria-valuetext") == shown != "2"
+    target = visit.page.get_by_label("Target epsilon, slider")
+    assert target.get_attribute("aria-valuetext") == "none"
+    visit.open("#collection")
+    dishonest = visit.page.get_by_label("Dishonest share of users, slider")
+    assert dishonest.get_attribute("aria-valuetext") == "0"
+    assert visit.page.get_by_role("tabpanel", name="Collection").count() == 1
+
+
 @pytest.mark.slow
 def test_noise_for_a_target_is_told_for_every_scheme(visit: Visit) -> None:
     visit.open(f"#training?{SMALL}&loader=")
@@ -197,7 +233,7 @@ def test_a_changed_field_is_in_the_address_and_survives_a_reload(visit: Visit) -
 def test_curves_of_every_kind_are_drawn_and_saved(visit: Visit) -> None:
     visit.open("#curves")
     for kind in ("profile", "renyi", "tradeoff"):
-        visit.page.get_by_label("Curve").select_option(kind)
+        visit.page.get_by_label("Curve", exact=True).select_option(kind)
         visit.answered()
         assert visit.page.locator("svg polyline").count() == 2
     picture = saved(visit, "Save SVG")

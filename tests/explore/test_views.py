@@ -96,6 +96,14 @@ def test_options_are_used_where_they_can_say_the_run() -> None:
             "stream.shuffle(buffer_size=1000).batch(32)",
             {"batches": "buffered", "buffer_size": 1000, "batch_size": 32},
         ),
+        (  # two lines from inside a function
+            "data = load()\n    loader = DataLoader(data, batch_size=8, shuffle=True)",
+            {"batches": "shuffled", "batch_size": 8},
+        ),
+        (
+            "def make():\n    return DataLoader(data, batch_size=8, shuffle=True)",
+            {"batches": "shuffled", "batch_size": 8},
+        ),
     ],
 )  # fmt: skip
 def test_lines_of_code_are_read(line: str, words: dict[str, Any]) -> None:

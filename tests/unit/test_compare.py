@@ -161,6 +161,12 @@ def test_the_adjacency_can_be_chosen() -> None:
     assert twice > 1.5 * once
 
 
+def test_a_bound_without_a_condition_holds_always() -> None:
+    found = dp.compare(dp.Gaussian(noise_multiplier=2.0), delta=1e-5)
+    assert found["gaussian_moments_upper"].condition == "holds always"
+    assert "when always" not in str(found)
+
+
 def test_the_text_is_a_table_with_all_conditions() -> None:
     found = dp.compare(SHUFFLE, delta=1e-6)
     lines = str(found).splitlines()

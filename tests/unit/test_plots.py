@@ -319,6 +319,40 @@ def test_every_answer_is_drawn_with_its_own_title_or_none(name: str, tmp_path: P
     assert b"/Type3" not in pdf
 
 
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_is_cut_off_and_nothing_overlaps_in_a_column_of_a_paper(name: str) -> None:
+    with plots.paper():
+        axes = DRAWN[name]()
+        figure = axes.figure
+        figure.canvas.draw()
+        low, high = axes.get_xlim()
+        places = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        ticks = [text.get_window_extent() for place, text in places if low <= place <= high]
+        texts = [axes.xaxis.label, axes.yaxis.label, axes.get_legend()]
+        boxes = ticks + [text.get_window_extent() for text in texts if text is not None]
+        for side in figure.axes:  # also the one on the right
+            boxes.append(side.yaxis.label.get_window_extent())
+    for box in boxes:
+        assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1 + 1
+        assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1 + 1
+    label, legend = axes.xaxis.label.get_window_extent(), axes.get_legend()
+    assert legend is None or not legend.get_window_extent().overlaps(label)
+    for first, second in itertools.pairwise(sorted(ticks, key=lambda box: box.x0)):
+        assert first.x1 <= second.x0
+    sizes = [text.get_fontsize() for text in axes.get_yticklabels(which="both")]
+    assert max(sizes, default=0.0) <= 7.5
+
+
+def test_own_figures_are_as_wide_and_have_room_for_long_labels_in_a_paper() -> None:
+    with plots.paper():
+        figure, axes = plt.subplots()
+        dp.compare(dp.ShuffledReports(users=1000, local_epsilon=1.0), delta=1e-6).plot(ax=axes)
+        figure.canvas.draw()
+    assert figure.get_size_inches()[0] == pytest.approx(3.3)
+    assert min(label.get_window_extent().x0 for label in axes.get_yticklabels()) >= 0.0
+    plt.close(figure)
+
+
 def test_the_paper_preset_ends_with_its_block() -> None:
     before = dict(mpl.rcParams)
     with plots.paper(width=5.0):

@@ -7,6 +7,8 @@ not settle is refused. `sharpdp.integrations.torch.scheme_of` reads a real loade
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,14 +56,8 @@ def read_loader(text: str) -> LoaderLine:
         raise InvalidArgument(
             f"loader must have at most {LONGEST} characters; got {len(text)}. Paste one line."
         )
-    try:
-        tree = ast.parse(text.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
-        raise InvalidArgument(
-            "loader must be a line of Python, such as DataLoader(data, batch_size=512, shuffle=True)."
-        ) from fault
     calls: Calls = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(_tree(text.strip())):
         if isinstance(node, ast.Call):
             calls.setdefault(_name(node.func), node)
     for name, reader in READERS.items():
@@ -69,6 +65,16 @@ def read_loader(text: str) -> LoaderLine:
             return reader(calls)
     known = ", ".join(READERS)
     raise InvalidArgument(f"loader must contain a call of one of {known}; got none of them.")
+
+
+def _tree(text: str) -> ast.Module:
+    """The code as it is, or without the margin that its further lines have inside a function."""
+    for lines in (text, inspect.cleandoc(text)):
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            return ast.parse(lines)
+    raise InvalidArgument(
+        "loader must be a line of Python, such as DataLoader(data, batch_size=512, shuffle=True)."
+    )
 
 
 def _torch_loader(calls: Calls) -> LoaderLine:

@@ -21,6 +21,7 @@ from sharpdp.plots.style import (
     GRAY,
     ORANGE,
     finish,
+    is_small,
     line_color,
     matplotlib,
     styled_axes,
@@ -81,7 +82,7 @@ def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | Non
     """
     rows = [row for row in reversed(comparison.rows) if row.value is not None and row.value > 0.0]
     rows = [row for row in rows if row.value is not None and math.isfinite(row.value)]
-    axes = styled_axes(ax, (7.4, 1.4 + 0.27 * len(rows)))
+    axes = styled_axes(ax, (7.4, 1.4 + 0.27 * len(rows)), has_lines=True)
     best = [comparison.best(side) for side in Side]
     low, high = (None if row is None else row.value for row in best)
     if low is not None and high is not None:
@@ -99,11 +100,23 @@ def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | Non
     axes.set_yticks(range(len(rows)), [", ".join(_name_and_author(row)) for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.set(xscale="log", ylim=(-0.6, len(rows) - 0.4))
-    axes.set_xlabel(f"{comparison.quantity} at {comparison.given} = {comparison.at:g}")
+    _few_ticks(axes)
+    words = f"{comparison.quantity} at {comparison.given} = {comparison.at:g}"
+    axes.set_xlabel(words, loc="right" if is_small() else "center")  # names may leave little room
     words = comparison.mechanism.describe()
     below: dict[str, Any] = {"bbox_to_anchor": (1.0, -0.15), "ncols": 3, "reverse": False}
     finish(axes, "Which bound is best?", words, title=title, loc="upper right", **below)
     return axes
+
+
+def _few_ticks(axes: Axes) -> None:
+    """Plain numbers on a logarithmic axis that spans less than a decade, so few that none overlap."""
+    low, high = axes.get_xlim()
+    if high < 10.0 * low:
+        ticker = matplotlib("ticker")
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if is_small() else 6))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
 
 
 def in_words(row: Row) -> str:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sharpdp.bracket import Bracket
-from sharpdp.plots.style import AUTO, BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
+from sharpdp.plots.style import (
+    AUTO,
+    BLUE,
+    GRAY,
+    LEGEND_BELOW,
+    ORANGE,
+    finish,
+    scaled,
+    styled_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +56,7 @@ def collection(
         MissingExtra: matplotlib is not installed.
         WrongType: ax is neither axes of matplotlib nor None.
     """
-    axes = styled_axes(ax, SIZE)
+    axes = styled_axes(ax, SIZE, has_lines=True)
     order = sorted(range(len(local_epsilons)), key=lambda index: local_epsilons[index])
     across = [local_epsilons[index] for index in order]
     low = [float(central[index].lower) for index in order]
@@ -70,10 +79,10 @@ def collection(
     right.set_ylabel("two standard errors of a share, percentage points")
     right.yaxis.label.set_color(ORANGE)
     right.spines[["top"]].set_visible(False)
-    right.tick_params(labelsize=9, length=3, which="both", colors=ORANGE)
+    right.tick_params(labelsize=scaled(9), length=3, which="both", colors=ORANGE)
     for scale in (axes.yaxis, right.yaxis):
         scale.set_major_formatter("{x:g}")
-    right.yaxis.set_minor_formatter("{x:g}")
+        scale.set_minor_formatter("{x:g}")
     below = {**LEGEND_BELOW, "bbox_to_anchor": (-0.02, -0.13)}
     finish(axes, "Which local epsilon?", collected, title=title, **below)
     return axes

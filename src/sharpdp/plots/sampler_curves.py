@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sharpdp.plots.style import AUTO, BLUE, GRAY, INK, ORANGE, finish, styled_axes, write
+from sharpdp.plots.style import (
+    AUTO,
+    BLUE,
+    GRAY,
+    INK,
+    LEGEND_BELOW,
+    ORANGE,
+    finish,
+    is_small,
+    scaled,
+    styled_axes,
+    write,
+)
 from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
 
 if TYPE_CHECKING:
@@ -40,7 +52,7 @@ def samplers(
         MissingExtra: matplotlib is not installed.
         WrongType: ax is neither axes of matplotlib nor None.
     """
-    axes = styled_axes(ax, SIZE)
+    axes = styled_axes(ax, SIZE, has_lines=True)
     rows = [row for row in reversed(comparison.rows) if row.epsilon is not None]
     top = max(
         (end for row in rows for end in (row.lower, row.upper) if end < math.inf), default=1.0
@@ -52,12 +64,13 @@ def samplers(
     for index, row in enumerate(rows):
         _bar(axes, index, row, limit)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.tick_params(axis="y", length=0, labelsize=9.5)
+    axes.tick_params(axis="y", length=0, labelsize=scaled(9.5))
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0.0, limit), ylim=(-0.6, len(rows) - 0.4))
     axes.set_xlabel(f"epsilon at delta = {comparison.delta:g}")
     words = comparison.describe()
-    finish(axes, "What do these batches cost?", words, title=title, loc="upper right")
+    place: dict[str, Any] = LEGEND_BELOW if is_small() else {"loc": "upper right"}
+    finish(axes, "What do these batches cost?", words, title=title, **place)
     return axes
 
 
@@ -91,7 +104,7 @@ def _bar(axes: Axes, index: int, row: SamplerRow, limit: float) -> None:
         xytext=(6, 0),
         textcoords="offset points",
         va="center",
-        fontsize=8.5,
+        fontsize=scaled(8.5),
         color=INK,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
     )

@@ -17,7 +17,16 @@ from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["finish", "line_color", "matplotlib", "paper", "scaled", "styled_axes", "write"]
+__all__ = [
+    "finish",
+    "is_small",
+    "line_color",
+    "matplotlib",
+    "paper",
+    "scaled",
+    "styled_axes",
+    "write",
+]
 
 BLUE, ORANGE, GRAY, INK = "#0072B2", "#D55E00", "#5f5f5f", "#222222"
 """The first two, of Okabe and Ito, are told apart by color-blind readers and in gray print."""
@@ -39,6 +48,9 @@ AUTO = "auto"
 FIGURE_SIZE = (6.0, 4.6)
 """Inches of a new figure, unless a picture asks for others."""
 
+BELOW_LABELS = 42.0
+"""Points from an axis to what is below its labels."""
+
 PIXELS_PER_INCH, MARGIN = 160, 0.12
 """Resolution of a new figure, and its margin in inches."""
 
@@ -54,10 +66,12 @@ class Preset:
     scale: float = 1.0
     has_headings: bool = True
 
-    def size(self, inches: tuple[float, float]) -> tuple[float, float]:
-        """The size of a new figure, whose shape stays."""
+    def size(self, inches: tuple[float, float], *, has_lines: bool = False) -> tuple[float, float]:
+        """The size of a new figure, whose shape stays, or the height of its lines of text."""
         width, height = inches
-        return inches if self.width is None else (self.width, self.width * height / width)
+        if self.width is None:
+            return inches
+        return self.width, height * self.scale if has_lines else self.width * height / width
 
 
 _preset: ContextVar[Preset | None] = ContextVar("_preset", default=None)
@@ -71,7 +85,8 @@ def _current() -> Preset:
 def paper(*, width: float = 3.3, font_size: float = 7.5) -> Iterator[None]:
     """Pictures for a paper while this lasts: one column wide, no headings, embedded TrueType fonts.
 
-    Draw and save inside of it: fonts are embedded when a file is written.
+    Draw and save inside of it: fonts are embedded when a file is written. Figures that you make yourself
+    have the same width, and room for long labels.
 
     Args:
         width: Inches of a new figure; 3.3 is a column, 6.8 a page of two columns.
@@ -88,10 +103,16 @@ def paper(*, width: float = 3.3, font_size: float = 7.5) -> Iterator[None]:
     (3.3, '')
     """
     preset = Preset(positive(width=width), positive(font_size=font_size) / 10.0, has_headings=False)
-    fonts = {"pdf.fonttype": 42, "ps.fonttype": 42, "font.size": font_size}
+    settings = {
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
+        "font.size": font_size,
+        "figure.figsize": preset.size(FIGURE_SIZE),
+        "figure.constrained_layout.use": True,
+    }
     token = _preset.set(preset)
     try:
-        with matplotlib("").rc_context(fonts):
+        with matplotlib("").rc_context(settings):
             yield
     finally:
         _preset.reset(token)
@@ -124,13 +145,22 @@ def matplotlib(module: str) -> Any:
         ) from missing
 
 
-def styled_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
+def is_small() -> bool:
+    """Whether pictures are drawn for a column of a paper."""
+    return _current().width is not None
+
+
+def styled_axes(
+    ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE, *, has_lines: bool = False
+) -> Axes:
     """The given axes, or new ones, in the one style of all pictures."""
     axes: Any = ax
     preset = _current()
     if axes is None:
         figure, axes = matplotlib("pyplot").subplots(
-            figsize=preset.size(size), dpi=PIXELS_PER_INCH, layout="constrained"
+            figsize=preset.size(size, has_lines=has_lines),
+            dpi=PIXELS_PER_INCH,
+            layout="constrained",
         )
         figure.get_layout_engine().set(w_pad=preset.scale * MARGIN, h_pad=preset.scale * MARGIN)
     elif not isinstance(axes, matplotlib("axes").Axes):
@@ -139,7 +169,7 @@ def styled_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axe
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["bottom", "left"]].set_color(GRAY)
-    axes.tick_params(colors=INK, labelsize=9 * preset.scale, length=3, which="major")
+    axes.tick_params(colors=INK, labelsize=9 * preset.scale, length=3, which="both")
     axes.tick_params(length=0, which="minor")
     return cast("Axes", axes)
 
@@ -168,8 +198,11 @@ def finish(axes: Axes, question: str, run: str, *, title: str | None = AUTO, **l
     settings = {"frameon": False, "fontsize": 8.5, "borderpad": 0, "reverse": True, **legend}
     settings["fontsize"] *= preset.scale
     across, down = settings.get("bbox_to_anchor", (0.0, 0.0))
-    if preset.width is not None and down < 0.0:  # labels take a larger share of a small figure
-        settings["bbox_to_anchor"] = (across, 1.7 * down)
+    if preset.width is not None and down < 0.0:  # below labels that do not shrink with the figure
+        below = matplotlib("transforms").ScaledTranslation(
+            0.0, -BELOW_LABELS * preset.scale / 72.0, axes.figure.dpi_scale_trans
+        )
+        settings |= {"bbox_to_anchor": (across, 0.0), "bbox_transform": axes.transAxes + below}
     if axes.get_legend_handles_labels()[0]:
         axes.legend(**settings)
 

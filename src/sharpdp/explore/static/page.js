@@ -72,8 +72,10 @@ function show(name, given) {
     by(`tab-${key}`).setAttribute("aria-selected", String(key === name));
     by(`tab-${key}`).tabIndex = key === name ? 0 : -1;
   }
+  by("view").setAttribute("aria-labelledby", `tab-${name}`);
   by("lead").textContent = VIEWS[name].lead;
   by("fields").replaceChildren(...VIEWS[name].fields.map((field) => control(field, given[field.name])));
+  for (const key of Object.keys(given)) link(key, (other) => !Object.hasOwn(given, other));
   slots = VIEWS[name].cards.map(() => element("div"));
   by("answer").replaceChildren(...slots);
   document.title = `${name} · sharpdp explore`;
@@ -119,12 +121,17 @@ function numberControl(field, id, first) {
   if (field.slide) {
     const [low, high] = field.linear ? field.slide : field.slide.map(Math.log);
     const slider = element("input", { type: "range", min: low, max: high, step: (high - low) / 200, "aria-label": `${field.label}, slider` });
-    place = (value) => { slider.value = field.linear ? value : Math.log(value); };
+    const say = (value) => slider.setAttribute("aria-valuetext", value || !field.optional ? plainNumber(value) : "none"); // not a logarithm
+    place = (value) => {
+      slider.value = field.linear ? value : Math.log(value);
+      say(value);
+    };
     slider.addEventListener("input", () => {
       const raw = field.linear ? Number(slider.value) : Math.exp(Number(slider.value));
       const value = field.whole ? Math.max(1, Math.round(raw)) : Number(raw.toPrecision(3));
       input.value = value;
       input.removeAttribute("aria-invalid");
+      say(value);
       set(field.name, value, 60);
     });
     nodes.push(slider);
@@ -179,12 +186,19 @@ function fileChooser(field, id) {
 
 function set(name, value, wait = 0) {
   values[name] = value;
-  for (const [other, linked] of Object.entries(VIEWS[view].linked?.(name, values) ?? {})) {
-    values[other] = linked;
-    controls[other]?.(linked);
-  }
+  link(name);
   controls[name] && document.activeElement?.id !== `field-${name}` && controls[name](value);
   changed(wait);
+}
+
+// Fields that say the same as this one follow it.
+function link(name, follows = () => true) {
+  for (const [other, linked] of Object.entries(VIEWS[view].linked?.(name, values) ?? {})) if (follows(other)) fill(other, linked);
+}
+
+function fill(name, value) {
+  values[name] = value;
+  controls[name]?.(value);
 }
 
 // ---- asking ----
@@ -223,7 +237,7 @@ async function follow(name, question, body) {
     for await (const message of stream(name, body, question.abort.signal)) {
       if (!mine()) return;
       if (message.progress) busy(message.progress);
-      if (message.part) question.parts.push(message.part);
+      if (message.part) learn(name, question, message.part);
       if (message.error) question.error = message.error;
       if (message.part || message.error) mark(name);
     }
@@ -234,6 +248,14 @@ async function follow(name, question, body) {
   question.done = true;
   mark(name);
   ask(); // an answer may lead to another question
+}
+
+// A part of an answer; it may also say what stands in a field, since the pasted line counts more.
+function learn(name, question, part) {
+  question.parts.push(part);
+  const told = Object.entries(VIEWS[view].told?.(name, part) ?? {}).filter(([field, value]) => values[field] !== value);
+  for (const [field, value] of told) fill(field, value);
+  if (told.length) toAddress();
 }
 
 // What is known by question: of one that is asked again the last answer, until a new part comes.

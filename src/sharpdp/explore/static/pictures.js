@@ -147,7 +147,7 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
       : [mark.y >= y0 && mark.y <= y1, { x1: left, x2: width - right, y1: down(mark.y), y2: down(mark.y) }];
     if (!at) continue;
     const words = mark.x !== undefined ? { x: ends.x1 - 4, y: top + 12 + 14 * uprights++, "text-anchor": "end" } : { x: left + 4, y: ends.y1 - 4 };
-    picture.append(shape("line", { class: "target", "stroke-width": 1.6, ...ends }), shape("text", { class: "soft", ...words }, mark.words));
+    picture.append(shape("line", { class: "target", "stroke-width": 1.6, ...ends }), shape("text", { class: "soft word", ...words }, mark.words));
   }
   const guide = shape("line", { class: "axis", y1: top, y2: height - bottom, visibility: "hidden" });
   picture.append(guide);
@@ -187,7 +187,7 @@ export function standalone(picture) {
   document.body.append(copy); // styles are known of what is in the page
   for (const node of [copy, ...copy.querySelectorAll("*")]) {
     const style = getComputedStyle(node);
-    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "visibility"]) {
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "paint-order", "visibility"]) {
       if (node !== copy) node.setAttribute(name, style.getPropertyValue(name));
     }
     if (node.tagName === "text") node.setAttribute("font-family", "sans-serif"), node.setAttribute("font-size", "12");

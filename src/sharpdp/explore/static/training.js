@@ -3,7 +3,7 @@ import { asCode, card, chooser, claim, figure, find, folded, note, sentence, tab
 import { bars, shown } from "/pictures.js";
 
 const YOURS = "your loader";
-const IN_LINE = /(batch_size\s*=\s*)([\d_]+)/;
+const IN_LINE = /(batch_size\s*=\s*|\.batch\s*\(\s*|DataLoader\s*\([^,()=]*,\s*)(\d[\d_]*)/; // by name, or by its place
 
 export const training = {
   lead: "How private is your DP-SGD run, and what would another way to draw batches give?",
@@ -24,6 +24,7 @@ export const training = {
     if (name === "loader") return { batch_size: Number(written[2].replaceAll("_", "")) };
     return name === "batch_size" && values.batch_size ? { loader: values.loader.replace(IN_LINE, `$1${values.batch_size}`) } : {};
   },
+  told: (question, part) => (question === "training-loader" && part.batch_size ? { batch_size: part.batch_size } : {}),
   questions({ loader, noise_multiplier, dataset_size, batch_size, epochs, delta, target_epsilon }) {
     const run = { loader, dataset_size, batch_size, epochs, delta };
     return {
