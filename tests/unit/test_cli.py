@@ -181,9 +181,19 @@ def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[
     detailed = " ".join(answered(f"{RUN} --delta 1e-5 --details", capsys).split())
     for one in answer.bounds:
         assert one.source in short
-        assert one.holds_when in short
+        assert all(part in short for part in one.holds_when.split("; "))
         assert one.source in detailed
         assert all(f"{title}: {words}" in detailed for title, words in one.conditions)
+
+
+def test_what_several_theorems_need_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = "--dataset-size 1000 --batch-size 100 --epochs 2 --noise-multiplier 2"
+    lines = answered(f"dpsgd --batches shuffled {sizes} --delta 1e-5", capsys).splitlines()
+    start = lines.index("  you must ensure:")
+    items = [line for line in lines if line.startswith("    - ")]
+    assert lines[start + 1 : start + 1 + len(items)] == items
+    assert "    - a new order is drawn for every epoch and stays secret" in items
+    assert len(set(items)) == len(items) > 3
 
 
 @pytest.mark.parametrize("line", [f"{RUN} --delta 1e-5", f"{RUN} --epsilon 1"])

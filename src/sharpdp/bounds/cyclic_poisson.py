@@ -12,8 +12,8 @@ __all__ = ["cyclic_poisson_tight"]
 @bound(
     batch_scheme=CyclicPoissonBatches,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    holds_when="batches are drawn as the scheme says, all other records keep their groups, per-example "
-    f"gradients are clipped, and noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
+    holds_when="batches are drawn as the scheme says; all other records keep their groups; per-example "
+    f"gradients are clipped; noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient, of an example in the first group, is as long as the clipping norm and "
     "points the same way in every step",
     source="zhu2022 Theorem 11; chua2024 Section 3",

@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 TRAINED = (
-    "batches are drawn as the scheme says, every record of a group by itself, per-example gradients are "
-    "clipped, and noise is added in every step"
+    "batches are drawn as the scheme says, every record of a group independently; per-example gradients "
+    "are clipped; noise is added in every step"
 )
 ALIGNED = (
     "the gradients of a group are as long as the clipping norm and point one way in every step"
@@ -129,7 +129,7 @@ def _sampled(mu: float, rate: float, size: int) -> Pair:
 @training_bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "
-    "their batches), per-example gradients are clipped, and noise is added in every step; "
+    "their batches); per-example gradients are clipped; noise is added in every step; "
     f"{CONSTANTS}; {REAL_NUMBERS}",
     attained_when=f"the records of a group fill one batch after the other, and {ALIGNED}",
     source="chua2024 Section 3; dong2022 Theorem 2.7",

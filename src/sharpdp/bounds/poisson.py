@@ -12,7 +12,7 @@ __all__ = ["deterministic_batches_tight", "poisson_batches_tight"]
 @bound(
     batch_scheme=PoissonBatches,
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
-    holds_when="batches are drawn as the scheme says, per-example gradients are clipped, and "
+    holds_when="batches are drawn as the scheme says; per-example gradients are clipped; "
     f"noise is added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="zhu2022 Theorem 11; chua2024 Section 3",
@@ -45,7 +45,7 @@ def poisson_batches_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     batch_scheme=DeterministicBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when="the batches do not depend on the records (add/remove: all other records keep "
-    "their batches), per-example gradients are clipped, and noise is added in every step; "
+    "their batches); per-example gradients are clipped; noise is added in every step; "
     f"{CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient is as long as the clipping norm in every epoch",
     source="chua2024 Section 3; dong2022 Theorem 2.7",

@@ -14,9 +14,9 @@ __all__ = ["weighted_poisson_replaced_tight", "weighted_poisson_tight"]
 bound = partial(
     register,
     batch_scheme=WeightedPoissonBatches,
-    holds_when="weights are public or chosen without looking at the records, neighbors have the same "
-    "probabilities (add/remove: those of all others do not depend on the record), batches are drawn as "
-    "the scheme says, per-example gradients are clipped, and noise is added in every step; "
+    holds_when="weights are public or chosen without looking at the records; neighbors have the same "
+    "probabilities (add/remove: those of all others do not depend on the record); batches are drawn as "
+    "the scheme says; per-example gradients are clipped; noise is added in every step; "
     f"{CONSTANTS}; {REAL_NUMBERS}",
 )
 

@@ -324,6 +324,7 @@ def theorem(bound: Bound) -> list[str]:
 def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], ...]:
     """What was run, which data sets are compared, and what the theorems need."""
     from sharpdp.report import neighbors
+    from sharpdp.report.words import separate
 
     label, _, meaning = neighbors(guarantee.adjacency, guarantee.group_size).partition(": ")
     notes = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
@@ -331,11 +332,13 @@ def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], .
         for bound in guarantee.bounds:
             notes += [("theorem", f"{bound.name} ({bound.grounds})"), *bound.conditions]
         return tuple(notes)
-    needed = dict.fromkeys(bound.holds_when for bound in guarantee.bounds if bound.holds_when)
+    needed = separate(bound.holds_when for bound in guarantee.bounds)
     attained = dict.fromkeys(
         bound.attained_when for bound in guarantee.bounds if bound.attained_when
     )
-    notes += [("you must ensure", condition) for condition in needed]
+    if needed:
+        items = "".join(f"\n- {condition}" for condition in needed)
+        notes.append(("you must ensure", needed[0] if len(needed) == 1 else items))
     if attained:
         notes.append(("lower end attained when", "; or ".join(attained)))
     sources = (

@@ -60,8 +60,13 @@ def _plain_table(view: View) -> list[str]:
 
 
 def note_lines(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Explanations as plain lines, set in."""
-    return [line for label, text in notes for line in wrapped(f"{label}: {text}")]
+    """Explanations as plain lines, set in; further lines of a text are items of a list."""
+    lines = []
+    for label, text in notes:
+        first, *items = text.split("\n")
+        lines += wrapped(f"{label}: {first}".rstrip())
+        lines += [f"  {line}" for item in items for line in wrapped(item)]
+    return lines
 
 
 def _ascii_bar(scale: Scale | None, line: TableLine) -> str:

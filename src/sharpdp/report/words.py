@@ -49,6 +49,7 @@ __all__ = [
     "parameters",
     "sampler",
     "attacker_goal",
+    "separate",
     "to_check",
     "trusted",
     "unit",
@@ -447,6 +448,16 @@ def _alone(shuffled: list[tuple[ShuffledReports | ApproximateReports, int]]) -> 
     return f"which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each report{over_all}"
 
 
+def separate(conditions: Iterable[str]) -> list[str]:
+    """The single conditions of several theorems, each once.
+
+    >>> separate(["gradients are clipped; noise is added", "noise is added; the order is secret"])
+    ['gradients are clipped', 'noise is added', 'the order is secret']
+    """
+    parts = (part.strip() for words in conditions for part in words.split(";"))
+    return [part for part in dict.fromkeys(parts) if part]
+
+
 def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 1) -> list[str]:
     """What must be true for a guarantee to hold, one thing in each sentence: a checklist to sign.
 
@@ -455,8 +466,7 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
     >>> to_check(Gaussian(1.0), ["noise is added; the sensitivity is 1"])[1:3]
     ['Noise is added.', 'The sensitivity is 1.']
     """
-    parts = dict.fromkeys(part.strip() for words in conditions for part in words.split(";"))
-    theorems = [f"{part[0].upper()}{part[1:]}." for part in parts if part]
+    theorems = [f"{part[0].upper()}{part[1:]}." for part in separate(conditions)]
     people = (
         "Every person is one of the units that are protected, not several; who has several is protected "
         "less."

@@ -63,8 +63,8 @@ _allocation_bound = partial(
     register,
     batch_scheme=(BallsAndBins, RandomAllocation),
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
-    holds_when="every example is drawn as the scheme says and by itself, per-example gradients are "
-    "clipped, and noise is added in every step; which examples a batch had is not released; "
+    holds_when="every example is assigned as the scheme says, independently of the others; per-example "
+    "gradients are clipped; noise is added in every step; the members of a batch are not released; "
     f"{CONSTANTS}; {REAL_NUMBERS}",
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="chua2025 Section 3; feldman2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 DRAWN = (
-    "batches are drawn as the scheme says and not revealed, per-example gradients are clipped, and "
+    "batches are drawn as the scheme says and not revealed; per-example gradients are clipped; "
     "noise is added in every step"
 )
 SILENT = "all other gradients are zero in every step"

@@ -134,9 +134,9 @@ bound = partial(
     register,
     batch_scheme=FixedSizeBatches,
     adjacency=Adjacency.ZERO_OUT,
-    holds_when="batches are drawn with replacement and not revealed, weights, if there are any, are "
-    "public or chosen without looking at the records, per-example gradients are clipped and count as "
-    f"often as the example was drawn, and noise is added in every step; {REAL_NUMBERS}",
+    holds_when="batches are drawn with replacement and not revealed; weights, if there are any, are "
+    "public or chosen without looking at the records; per-example gradients are clipped and counted as "
+    f"often as the example was drawn; noise is added in every step; {REAL_NUMBERS}",
     attained_when="all other gradients point against that of the record (with weights, the one with the "
     "largest), each as long as the clipping norm, in every step",
     source="balle2018subsampling Theorem 10",

@@ -48,8 +48,8 @@ def _scheme(mechanism: DPSGD) -> BufferedShuffle:
 
 
 @bound(
-    holds_when="the stored order does not depend on the records, per-example gradients are clipped and "
-    f"noise is added in every step; the random slots may even be revealed; {REAL_NUMBERS}",
+    holds_when="the stored order does not depend on the records; per-example gradients are clipped; "
+    f"noise is added in every step; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
     proof="",
 )

@@ -102,8 +102,7 @@ def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
 
 
 @bound(
-    holds_when="per-example gradients are clipped and noise is added in every step; the order may even "
-    f"be revealed; {REAL_NUMBERS}",
+    holds_when=f"per-example gradients are clipped; noise is added in every step; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
 )
 def revealed_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
@@ -137,8 +136,8 @@ def _can_hide(mechanism: DPSGD) -> bool:
 
 
 @bound(
-    holds_when="a new order is drawn for every epoch and stays secret, per-example gradients are "
-    f"clipped, and noise is added in every step; {REAL_NUMBERS}",
+    holds_when="a new order is drawn for every epoch and stays secret; per-example gradients are "
+    f"clipped; noise is added in every step; {REAL_NUMBERS}",
     adjacency=Adjacency.ZERO_OUT,
     source="feldman2021",
     proof="shuffled-batches",
@@ -238,9 +237,9 @@ def _outdoes_null_record(mechanism: DPSGD) -> bool:
 
 
 @bound(
-    holds_when="a new order is drawn for every epoch and stays secret, and with it which examples are "
-    "left out, a gradient does not depend on the other examples of its batch, per-example "
-    f"gradients are clipped, and noise is added in every step; {REAL_NUMBERS}",
+    holds_when="a new order is drawn for every epoch and stays secret; which examples are left out stays "
+    "secret; a gradient does not depend on the other examples of its batch; per-example gradients are "
+    f"clipped; noise is added in every step; {REAL_NUMBERS}",
     source="chua2024 Section 3; zhu2022 Theorem 10",
     proof="vacant-seat",
     applies=_has_vacancy,
@@ -317,8 +316,8 @@ def _displaced_epochs(
 
 
 @bound(
-    holds_when="a new order is drawn for every epoch and stays secret, a gradient does not depend on the "
-    "other examples of its batch, per-example gradients are clipped, and noise is added in every "
+    holds_when="a new order is drawn for every epoch and stays secret; a gradient does not depend on the "
+    "other examples of its batch; per-example gradients are clipped; noise is added in every "
     f"step; {REAL_NUMBERS}",
     source="chua2024 Section 3; zhu2022 Theorem 10; hoeffding1963 Theorem 4",
     proof="displaced-example",
