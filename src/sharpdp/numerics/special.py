@@ -414,13 +414,13 @@ def complex_log1p(z: ComplexArray) -> ComplexArray:
     return np.asarray(0.5 * np.log1p(x * (2.0 + x) + y * y) + 1j * np.arctan2(y, 1.0 + x))
 
 
-def cell_masses(edges: Array, mean: float) -> Array:
-    """N(mean, 1) of each cell, as a difference of the smaller tails.
+def cell_masses(edges: Array, mean: float | Array) -> Array:
+    """N(mean, 1) of each cell, as a difference of the smaller tails; several rows of edges may be given.
 
     >>> cell_masses(np.array([-np.inf, 0.0, np.inf]), 0.0).tolist()
     [0.5, 0.5]
     """
-    left, right = edges[:-1] - mean, edges[1:] - mean
+    left, right = edges[..., :-1] - mean, edges[..., 1:] - mean
     above = ndtr(-left) - ndtr(-right)
     return np.where(left > 0.0, above, ndtr(right) - ndtr(left))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -283,43 +283,45 @@ def _prices(noise: float, x: float, corners: Array, strikes: Array) -> Array:
     put of Black and Scholes, convex in (Y1, M) and falling in M, which is above its chord. So it is at
     most its mean over the ends of cells of Y1, with the mean of Y1 kept. Above 1/x it is zero.
     """
-    rows = []
-    for bend, turn in corners.tolist():
-        if bend == turn == 0.0:
-            rows.append(_end_calls(noise, x, strikes))
+    bend, turn = corners.T[:, :, None]
+    spread = 2.0 * np.cos(bend) / noise
+    slope = np.cos(turn) * np.cos(bend + turn) / np.cos(bend)  # theta
+    last = 0.5 * spread - math.log(x) / spread
+    before = np.minimum(last, 0.0)
+    reach = np.maximum(last, 0.0) + np.sqrt(before**2 + _NORMAL_REACH**2) + before
+    edges = last - reach * np.linspace(1.0, 0.0, _NORMAL_CELLS) ** _NORMAL_POWER
+    ratios = np.exp(spread * edges - 0.5 * spread**2)
+    masses, means = cell_masses(edges, 0.0), cell_masses(edges, spread)
+    upper = np.clip((means - masses * ratios[:, :-1]) / np.diff(ratios), 0.0, masses)
+    weights = np.pad(upper, ((0, 0), (1, 0)))
+    weights[:, :-1] += masses - upper
+    # between zero and the first edge the put is at most one
+    weights[:, :1] += ndtr(edges[:, :1])
+    middle = np.exp(slope * spread * edges - 0.5 * (slope * spread) ** 2)
+    price = np.maximum(-np.expm1(spread * (edges - last)), 0.0)
+    with np.errstate(over="ignore"):  # then it is beyond the last
+        relative = middle / np.maximum(price, _SMALLEST)
+    weighted = weights * price
+    rows = np.empty((len(corners), strikes.size))
+    for row, (at_v, at_record) in enumerate(corners.tolist()):
+        if at_v == at_record == 0.0:
+            rows[row] = _end_calls(noise, x, strikes)
             continue
-        spread = 2.0 * math.cos(bend) / noise
-        slope = math.cos(turn) * math.cos(bend + turn) / math.cos(bend)  # theta
-        rest = 2.0 * math.cos(turn) * math.sin(bend + turn) / noise  # deviation of log Y2 given Y1
-        last = 0.5 * spread - math.log(x) / spread
-        reach = max(last, 0.0) + math.sqrt(min(last, 0.0) ** 2 + _NORMAL_REACH**2) + min(last, 0.0)
-        edges = last - reach * np.linspace(1.0, 0.0, _NORMAL_CELLS) ** _NORMAL_POWER
-        ratios = np.exp(spread * edges - 0.5 * spread**2)
-        masses, means = cell_masses(edges, 0.0), cell_masses(edges, spread)
-        upper = np.clip((means - masses * ratios[:-1]) / np.diff(ratios), 0.0, masses)
-        weights = np.append(0.0, upper)
-        weights[:-1] += masses - upper
-        # between zero and the first edge the put is at most one
-        weights[0] += float(ndtr(edges[0]))
-        middle = np.exp(slope * spread * edges - 0.5 * (slope * spread) ** 2)
-        price = np.maximum(-np.expm1(spread * (edges - last)), 0.0)
         # price times the put at one on a lognormal variable of mean paid / price
-        paid = np.multiply.outer(strikes, middle)
-        means, puts = _lognormal_puts(rest)
-        with np.errstate(over="ignore"):  # then it is beyond the last
-            relative = paid / np.maximum(price, _SMALLEST)
-        put = price * np.interp(relative, means, puts)
-        put[:, 0] = 1.0
-        row = put @ weights
-        row[0] = float(ndtr(last) - x * ndtr(last - spread))
-        rows.append(row)
-    return np.array(rows)
+        table = _lognormal_puts(2.0 * math.cos(at_record) * math.sin(at_v + at_record) / noise)
+        with np.errstate(over="ignore"):
+            put = np.interp(np.multiply.outer(strikes, relative[row, 1:]), *table)
+        rows[row] = put @ weighted[row, 1:] + weights[row, 0]
+    first = (ndtr(last) - x * ndtr(last - spread))[:, 0]
+    rows[:, 0] = np.where(bend[:, 0] + turn[:, 0] > 0.0, first, rows[:, 0])
+    return rows
 
 
+@lru_cache(maxsize=256)
 def _lognormal_puts(deviation: float) -> tuple[Array, Array]:
     """E(1 - m L)_+ at some means m from zero on, L lognormal with mean one: chords are above it.
 
-    Beyond the last it is less than there.
+    Beyond the last it is less than there. The deviation depends on the noise and the cell alone.
     """
     u = np.arange(-_TABLE_REACH, _TABLE_REACH, _TABLE_STEP)
     means = np.exp(deviation * u)
