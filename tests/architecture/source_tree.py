@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "sharpdp"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@functools.lru_cache(maxsize=1)  # those of all modules are so large that the collector slows down
+def parsed(text: str, path: str) -> ast.Module:
+    """The syntax tree of a source file."""
+    return ast.parse(text, filename=path)
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, filename=self.path)
+        return parsed(self.text, self.path)
 
     @property
     def folder(self) -> str:
@@ -42,6 +49,19 @@ class Import:
     typing_only: bool
 
 
+def blocks(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements directly inside a node, and the handlers and cases that hold some."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        yield from getattr(node, field, ())
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and every statement in it, at any depth: far fewer nodes than `ast.walk` visits."""
+    yield node
+    for child in blocks(node):
+        yield from statements(child)
+
+
 def modules() -> list[Module]:
     """Every module of the package, read from disk."""
     found = []
@@ -55,13 +75,14 @@ def modules() -> list[Module]:
     return found
 
 
-def imports(module: Module) -> list[Import]:
+@functools.cache
+def imports(module: Module) -> tuple[Import, ...]:
     """Every import statement of a module, at any depth, with relative ones made absolute."""
-    return list(_imports(module, module.tree, lazy=False, typing_only=False))
+    return tuple(_imports(module, module.tree, lazy=False, typing_only=False))
 
 
 def _imports(module: Module, node: ast.AST, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
-    for child in ast.iter_child_nodes(node):
+    for child in blocks(node):
         if isinstance(child, ast.Import):
             for alias in child.names:
                 yield Import(alias.name, child.lineno, lazy, typing_only)
@@ -73,7 +94,7 @@ def _imports(module: Module, node: ast.AST, *, lazy: bool, typing_only: bool) ->
             yield from _imports(
                 module,
                 child,
-                lazy=lazy or isinstance(child, Function | ast.Lambda),
+                lazy=lazy or isinstance(child, Function),
                 typing_only=typing_only or _is_typing_guard(child),
             )
 
@@ -89,7 +110,9 @@ def _origin(module: Module, node: ast.ImportFrom) -> str:
 
 
 def _is_typing_guard(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    test = node.test if isinstance(node, ast.If) else None
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
 
 
 def folder_of(target: str) -> str | None:
@@ -104,7 +127,7 @@ def docstrings(module: Module) -> list[tuple[int, str]]:
     """(line, text) of every docstring of a module."""
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found = []
-    for node in ast.walk(module.tree):
+    for node in statements(module.tree):
         if isinstance(node, holders) and (text := ast.get_docstring(node)):
             found.append((getattr(node, "lineno", 1), text))
     return found

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import sharpdp
-from tests.architecture.source_tree import Function, Module, modules
+from tests.architecture.source_tree import Function, Module, modules, statements
 
 # What the glossary calls these quantities, wherever a user meets them.
 SYNONYMS = {
@@ -91,13 +91,13 @@ def parameters(function: Function) -> list[str]:
 def defined(module: Module) -> list[tuple[int, str]]:
     """(line, name) of every function and class."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [(n.lineno, n.name) for n in ast.walk(module.tree) if isinstance(n, kinds)]
+    return [(n.lineno, n.name) for n in statements(module.tree) if isinstance(n, kinds)]
 
 
 def options(module: Module) -> list[tuple[int, str]]:
     """(line, name) of every `--long-option` given to `add_argument`, in the words of the API."""
     found = []
-    for node in ast.walk(module.tree):
+    for node in ast.walk(module.tree) if "add_argument" in module.text else ():
         is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if not is_call or node.func.attr != "add_argument":
             continue

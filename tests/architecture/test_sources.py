@@ -33,7 +33,7 @@ def cited(module: Module) -> list[tuple[int, str]]:
         for line, text in docstrings(module)
         for paragraph in SOURCE.findall(text)
     ]
-    for node in ast.walk(module.tree):
+    for node in ast.walk(module.tree) if re.search(r"\bsource\s*=", module.text) else ():
         if isinstance(node, ast.keyword) and node.arg == "source":
             if isinstance(node.value, ast.Constant):
                 found.append((node.value.lineno, str(node.value.value)))

@@ -50,6 +50,7 @@ from sharpdp.learn.gradients import (
     Loss,
     check_examples,
     cuda_devices,
+    seed_generators,
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.sharded import sharded
@@ -666,7 +667,7 @@ def _seeded(key: bytes, step: int, piece: int) -> Iterator[None]:
     # bits of a seed of torch's generators
     seed = (source.derive(piece) if piece else source).integer(63)
     with torch.random.fork_rng(devices=cuda_devices()):
-        torch.manual_seed(seed)
+        seed_generators(seed)
         yield
 
 

@@ -50,7 +50,14 @@ from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.layer_gradients import layer_gradients, layers_of
 from sharpdp.learn.randomizers.validation import not_finite
 
-__all__ = ["LARGEST_BATCH", "ClippedGradients", "Loss", "check_examples", "cuda_devices"]
+__all__ = [
+    "LARGEST_BATCH",
+    "ClippedGradients",
+    "Loss",
+    "check_examples",
+    "cuda_devices",
+    "seed_generators",
+]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of one example: the model's output and the target, both with a first axis of length one."""
@@ -200,7 +207,7 @@ class ClippedGradients(HintedKeywords):
         before = random.getstate()
         try:
             with torch.random.fork_rng(devices=cuda_devices()):
-                torch.manual_seed(0)
+                seed_generators(0)
                 random.seed(0)
                 return self._stacked(inputs, targets, explain=False)
         finally:
@@ -351,6 +358,14 @@ def _row_blocks(rows: Tensor) -> list[slice]:
 def cuda_devices() -> list[int]:
     """The devices whose random numbers a model may draw, besides the processor."""
     return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators that a model may draw from."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:  # torch notes the stack for each device that may come up later: longer than a small step
+        torch.default_generator.manual_seed(seed)
 
 
 def _check_model(model: object) -> None:
