@@ -35,19 +35,15 @@ ROOMS = (
 """Where public names are; only what needs Opacus, which warns, is left to its own tests."""
 
 INSIDE = {
-    "BandedStrategy.correlated",  # noise that was drawn, as numbers or arrays of any library
-    "BufferedLinearToeplitz.correlated",
     "CoordinateSigns.signs",
     "EnclosedSensitivity.bounds",
     "HadamardSigns.signs",
-    "MatrixStrategy.correlated",
     "MinSeparation.batches",  # refused, whatever the arguments are
     "MonotoneSensitivity.values",
     "PrivUnit.drawn",
     "RenyiCurve.at",
     "RenyiCurve.best",
     "RenyiCurve.summed",
-    "Strategy.correlated",
     "DrawCache.settle",
     "Training.epsilon",  # there is no step yet
     "distribution",

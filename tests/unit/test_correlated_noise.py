@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -69,12 +70,61 @@ def run(**changes: object) -> dp.CorrelatedNoise:
             "batches must be one of DeterministicBatches, ShuffledBatches, BallsAndBins, ",
         ),
         (lambda: run(noise_multiplier=0.0), "noise_multiplier must be greater than 0"),
+        (
+            lambda: STRATEGY.correlated("0.1"),
+            "fresh must be a finite number; got",
+        ),
+        (lambda: STRATEGY.correlated(math.nan), "fresh must be a finite number; got nan"),
+        (
+            lambda: STRATEGY.correlated(np.array(["a"])),
+            "fresh must hold real numbers; got an array",
+        ),
+        (lambda: STRATEGY.correlated(0.1, 0.2), "memory must be what the previous call returned"),
+        (
+            lambda: STRATEGY.correlated(np.zeros(3), (np.zeros(2),)),
+            "memory[0] must have the shape of fresh, (3,); got (2,)",
+        ),
+        (
+            lambda: dp.BandedStrategy(coefficients=(1.0, 0.5)).correlated(0.1, (0.2, 0.3)),
+            "memory must have at most 1 entries; got 2",
+        ),
+        (
+            lambda: dp.BufferedLinearToeplitz(scales=(0.5, 0.1), decays=(0.5, 0.2)).correlated(
+                0.1, (0.2,)
+            ),
+            "memory must have 2 entries, one for each buffer; got 1",
+        ),
+        (
+            lambda: dp.MatrixStrategy(matrix=[[1.0]]).correlated(0.1, (0.2,)),
+            "memory must have fewer entries than the 1 rows; got 1",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises((dp.InvalidArgument, dp.errors.WrongType)) as caught:
         make()
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "noise"), [((1e-30,), 1e30), ((1e-25, 0.0, 1e-25), 1e30), ((1e-30,), 1e10)]
+)
+def test_kept_bins_of_next_to_no_strategy_have_no_larger_lower_end(
+    coefficients: tuple[float, ...], noise: float
+) -> None:
+    """Two bins, two epochs: half the norm of both sums of columns over sqrt(2 pi), to first order."""
+    strategy = dp.BandedStrategy(coefficients=coefficients)
+    plan = dp.BallsAndBins(dataset_size=2, batch_size=1, epochs=2, order="kept")
+    matrix = np.zeros((4, 4))
+    for lag, coefficient in enumerate(coefficients):
+        matrix += coefficient * np.eye(4, k=-lag)
+    whole = math.sqrt(float(np.sum((matrix.sum(axis=1) / noise) ** 2)))
+    truth = 0.5 * whole / math.sqrt(2.0 * math.pi)
+    found = dp.account(run(batches=plan, strategy=strategy, noise_multiplier=noise)).delta(
+        epsilon=0.0
+    )
+    assert 0.5 * truth < found.lower <= truth * (1.0 + 1e-12)
+    assert truth <= found.upper < 2.0 * truth
 
 
 def test_strategies_are_values() -> None:

@@ -243,7 +243,11 @@ class CertifiedAccountant:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of everything released so far, at least once, with both sides."""
+        """The privacy of everything released so far, at least once, with both sides.
+
+        It holds for a number of rounds that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        """
         if not self._releases:
             raise InvalidArgument("nothing was released yet, so that nothing is known of clients.")
         return self._guarantee(self._releases)

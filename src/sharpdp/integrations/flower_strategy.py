@@ -97,7 +97,11 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the rounds that were begun, at least one, against who sees the parameters."""
+        """The privacy of the rounds that were begun, at least one, against who sees the parameters.
+
+        It holds for a number of rounds that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
+        """
         if self.begun == 0:
             raise InvalidArgument(
                 "no round was begun yet, so that nothing is known of the clients."

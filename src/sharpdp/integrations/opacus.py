@@ -377,7 +377,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of the steps taken so far, at least one, under zero-out."""
+        """The privacy of the steps taken so far, at least one, under zero-out.
+
+        It holds for a number of steps that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        """
         if self._counter is None:
             raise InvalidArgument(
                 "the accountant must have seen the loader to certify anything; got none, and a sample "
@@ -397,6 +401,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
+
+        It is that of the steps so far, their number being fixed in advance. If results decide when to
+        stop, see `guarantee`.
 
         Args:
             delta: Delta, in (0, 1).

@@ -262,7 +262,11 @@ class BlockRun(HintedKeywords):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy of what was run."""
+        """The privacy of what was run.
+
+        It holds for a number of epochs that was fixed in advance, a budget included. If results decide
+        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
+        """
         return account(self.mechanism)
 
     def epoch(self) -> Floats:

@@ -16,6 +16,7 @@ from sharpdp._validate import (
     count,
     has_entries,
     invalid,
+    kind_of,
     positive_scale,
     real,
     short_repr,
@@ -87,6 +88,11 @@ class Strategy(HintedKeywords, ABC):
 
         Returns:
             The correlated noise, and the memory for the next step: all that a checkpoint has to keep.
+
+        Raises:
+            InvalidArgument: ``memory`` has more or fewer entries than this strategy keeps, one of another
+                shape than ``fresh``, or ``fresh`` is a number that is not finite.
+            WrongType: ``fresh`` is no number and no array of numbers, or ``memory`` no sequence of such.
         """
 
     @abstractmethod
@@ -177,7 +183,9 @@ class BandedStrategy(_Toeplitz):
 
     def correlated(self, fresh: Any, memory: Sequence[Any] = ()) -> tuple[Any, tuple[Any, ...]]:
         """The next entry of C^-1 z, from the latest ones; see `Strategy.correlated`."""
-        noise = fresh
+        noise, memory = _checked_noise(fresh, memory)
+        if len(memory) >= len(self.coefficients):
+            raise _wrong_length(memory, f"at most {len(self.coefficients) - 1} entries")
         for coefficient, earlier in zip(self.coefficients[1:], memory, strict=False):
             noise = noise - coefficient * earlier
         noise = noise / self.coefficients[0]
@@ -247,7 +255,9 @@ class BufferedLinearToeplitz(_Toeplitz):
 
     def correlated(self, fresh: Any, memory: Sequence[Any] = ()) -> tuple[Any, tuple[Any, ...]]:
         """The next entry of C^-1 z, from one buffer for each decay; see `Strategy.correlated`."""
-        noise = fresh
+        noise, memory = _checked_noise(fresh, memory)
+        if len(memory) not in (0, len(self.decays)):
+            raise _wrong_length(memory, f"{len(self.decays)} entries, one for each buffer")
         for scale, buffer in zip(self.scales, memory, strict=False):
             noise = noise - scale * buffer
         if not memory:
@@ -326,11 +336,11 @@ class MatrixStrategy(Strategy):
 
     def correlated(self, fresh: Any, memory: Sequence[Any] = ()) -> tuple[Any, tuple[Any, ...]]:
         """The next entry of C^-1 z, from all earlier ones; see `Strategy.correlated`."""
+        noise, memory = _checked_noise(fresh, memory)
         step = len(memory)
         if step >= len(self.matrix):
-            raise invalid("memory", f"of fewer steps than the {len(self.matrix)} rows", step)
+            raise _wrong_length(memory, f"fewer entries than the {len(self.matrix)} rows")
         row = self.matrix[step]
-        noise = fresh
         for entry, earlier in zip(row, memory, strict=False):
             noise = noise - entry * earlier
         noise = noise / row[step]
@@ -372,6 +382,40 @@ def _row(name: str, values: object) -> tuple[float, ...]:
         if abs(entry) > LARGEST_ENTRY:
             raise invalid(f"{name}[{index}]", f"at most {LARGEST_ENTRY:g} in size", entry)
     return entries
+
+
+def _checked_noise(fresh: Any, memory: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The noise of a step and a memory of the same shape; what is kept stays out of messages."""
+    if isinstance(memory, str | bytes) or not isinstance(memory, Sequence):
+        raise WrongType(
+            f"memory must be what the previous call returned; got {kind_of(memory)}. "
+            "Leave it out in the first step."
+        )
+    noise = _noise("fresh", fresh)
+    kept = tuple(_noise(f"memory[{index}]", entry) for index, entry in enumerate(memory))
+    for index, entry in enumerate(kept):
+        if np.shape(entry) != np.shape(noise):
+            raise InvalidArgument(
+                f"memory[{index}] must have the shape of fresh, {np.shape(noise)}; got "
+                f"{np.shape(entry)}. All steps of a run have the same parameters."
+            )
+    return noise, kept
+
+
+def _noise(name: str, value: Any) -> Any:
+    """An array as it is, a number as a float."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
+        raise WrongType(f"{name} must hold real numbers; got an array of {value.dtype}.")
+    if isinstance(getattr(value, "shape", None), tuple) and not isinstance(value, np.generic):
+        return value
+    return real(**{name: value}, hint="Noise is a number, or an array of numpy or torch.")
+
+
+def _wrong_length(memory: tuple[Any, ...], allowed: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"memory must have {allowed}; got {len(memory)}. Pass what the previous call of this strategy "
+        "returned, and nothing in the first step."
+    )
 
 
 def _checked_column(step: int, steps: int) -> tuple[int, int]:

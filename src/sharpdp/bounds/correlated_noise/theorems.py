@@ -67,8 +67,11 @@ OUTWARDS = {Side.UPPER: 1.0 + 2.0**-50, Side.LOWER: 1.0 - 2.0**-50}
 MOST_CONVOLVED = 1 << 30
 """Products of entries that a linear test may take to check."""
 
-LEAST_PART, MOST_NOISE = 1e-12, 1e30
+LEAST_PART = 1e-12
 """Relative to the other part, what is not worth a factor of its own."""
+
+LEAST_NOISE, MOST_NOISE = 1e-30, 1e30
+"""Noise multipliers of runs over bins without a common part."""
 
 PROOF = "correlated-noise"
 
@@ -371,7 +374,11 @@ def keeps_bins(mechanism: CorrelatedNoise) -> bool:
     scheme = mechanism.batches
     if not isinstance(scheme, BallsAndBins) or not (scheme.order == "kept" or scheme.epochs == 1):
         return False
-    return served(mechanism, scheme.bins)
+    if not served(mechanism, scheme.bins):
+        return False
+    # no part of the Gram matrix is larger than its largest eigenvalue
+    most = math.sqrt(scheme.bins * float(_bins(mechanism).upper().max()))
+    return mechanism.noise_multiplier >= 2.0 * LEAST_NOISE * most
 
 
 @lru_cache(maxsize=32)
@@ -380,21 +387,32 @@ def _family(mechanism: CorrelatedNoise, side: Side) -> Exchangeable:
     return choose(_bins(mechanism), mechanism.noise_multiplier**2)
 
 
+def _independent_noise(mechanism: CorrelatedNoise, side: Side) -> float:
+    """The noise multiplier of bins whose sums have nothing in common, with the own part for a norm.
+
+    Infinite if that part is not worth a factor. From above it is then taken for larger than it is.
+    """
+    family = _family(mechanism, side)
+    own = family.own
+    if side is Side.UPPER:
+        own = max(own, LEAST_PART * family.common)
+    elif own <= LEAST_PART * family.common:
+        return math.inf
+    noise = mechanism.noise_multiplier / math.sqrt(own) / OUTWARDS[side]
+    if noise <= MOST_NOISE:
+        return noise
+    return MOST_NOISE if side is Side.UPPER else math.inf
+
+
 def _independent_bins(
     side: Side,
 ) -> Callable[[CorrelatedNoise, Adjacency], tuple[Mechanism, Adjacency]]:
-    """The run over one epoch of bins whose sums have nothing in common, with the own part for a norm."""
+    """The run over one epoch of such bins."""
 
     def asked(mechanism: CorrelatedNoise, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
-        family = _family(mechanism, side)
-        noise = MOST_NOISE
-        if family.own > LEAST_PART * family.common:
-            noise = mechanism.noise_multiplier / math.sqrt(family.own) / OUTWARDS[side]
-        elif side is Side.UPPER:
-            part = math.sqrt(LEAST_PART * family.common)
-            noise = mechanism.noise_multiplier / part / OUTWARDS[side]
-        scheme = BallsAndBins(dataset_size=family.bins, batch_size=1, epochs=1)
-        return DPSGD(scheme, noise_multiplier=min(noise, MOST_NOISE)), adjacency
+        noise = min(_independent_noise(mechanism, side), MOST_NOISE)
+        scheme = BallsAndBins(dataset_size=_family(mechanism, side).bins, batch_size=1, epochs=1)
+        return DPSGD(scheme, noise_multiplier=noise), adjacency
 
     return asked
 
@@ -403,7 +421,8 @@ def _with_common_part(mechanism: CorrelatedNoise, pairs: PairCounts, side: Side)
     common = (
         math.sqrt(_family(mechanism, side).common) / mechanism.noise_multiplier * OUTWARDS[side]
     )
-    return pairs if common == 0.0 else (*pairs, (GaussianPair(common), 1))
+    own = () if _independent_noise(mechanism, side) == math.inf else pairs
+    return own if common == 0.0 and own else (*own, (GaussianPair(common), 1))
 
 
 @register_here(

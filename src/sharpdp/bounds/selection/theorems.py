@@ -207,8 +207,8 @@ def moments(mechanism: BestOf, adjacency: Adjacency, orders: Array) -> Array:
     own = divergences[: orders.size]
     gamma = mechanism.stopping_probability * (1.0 - _ROUNDING)
     shift = np.min((1.0 - 1.0 / every) * divergences - math.log(gamma) / every)
-    more = (1.0 + mechanism._shape) * shift
-    return np.asarray((own + more + from_mean) * (1.0 + _ROUNDING))
+    total = own + (1.0 + mechanism._shape) * shift + from_mean
+    return np.asarray(total * (1.0 + _ROUNDING))
 
 
 def poisson_terms(mechanism: BestOf, adjacency: Adjacency, orders: Array) -> tuple[Array, Array]:
