@@ -10,9 +10,13 @@ __all__ = ["hint", "nearest"]
 SYNONYMS = {
     "clients": ("users",),
     "days": ("rounds",),
+    "dishonest": ("drop_outs",),
     "eps0": ("local_epsilon",),
+    "grr": ("randomized_response",),
     "iterations": ("steps", "rounds"),
     "k": ("users", "categories"),
+    "k_rr": ("randomized_response",),
+    "krr": ("randomized_response",),
     "left_over": ("drop_last",),
     "lot_size": ("batch_size",),
     "n": ("dataset_size", "users"),

@@ -147,6 +147,50 @@ def test_s1b_a_page_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "of the page: recorded" in out
 
 
+def test_several_reports_are_verified_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that cannot be read does not hide the others; the exit code is that of the worst."""
+    text = Path("report.json").read_text("utf-8")
+    Path("forged.json").write_text(text.replace('"certified"', '"exact"', 1), "utf-8")
+    code, out, err = said(["verify", "report.json", "forged.json"], capsys)
+    assert (code, err) == (1, "")
+    assert out.index("report.json:\n  confirmed") < out.index("forged.json:\n  contradicted")
+    code, out, err = said(["verify", "none.json", "report.json"], capsys)
+    assert (code, err) == (2, "")
+    assert "none.json:\n  cannot be read: " in out
+    assert "report.json:\n  confirmed" in out
+    code, out, err = said(["verify", "none.json", "report.json", "--json"], capsys)
+    assert (code, err) == (2, "")
+    verdicts = [answer["verdict"] for answer in json.loads(out)["answers"]]
+    assert verdicts == ["cannot be read", "confirmed"]
+
+
+def test_publications_are_cited_by_their_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(["cite", "balle2018", "gaussian_tight"], capsys)
+    assert (code, err) == (0, "")
+    entries = [line for line in out.splitlines() if line.startswith("@")]
+    assert entries == ["@inproceedings{balle2018,", "@article{dong2022,"]  # each once
+    code, _, err = said(["cite", "balle2091"], capsys)
+    assert code == 2
+    assert "Did you mean balle20" in err
+
+
+def test_a_page_stands_for_its_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "plan.json", "-o", "report.html"]) == 0
+    capsys.readouterr()
+    answers = [
+        said(["account", file, "plan.json", "--delta", "1e-5", "--json"], capsys)
+        for file in ("report.html", "plan.json")
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 0
+    Path("other.html").write_text("<p>", "utf-8")
+    code, _, err = said(["account", "other.html"], capsys)
+    assert code == 2
+    assert "must hold one report as JSON" in err
+
+
 def test_s11_foreign_text_cannot_steer_the_terminal(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -355,6 +355,7 @@ WRONG_LINES = [
     ("samplers --delta 1e-5", "sharpdp samplers is now sharpdp compare samplers."),
     ("help compose", "sharpdp compose is now sharpdp account."),
     ("shuffle --days 30", "sharpdp shuffle: there is no option --days. Did you mean --rounds?"),
+    ("design --dishonest 1", "sharpdp design: there is no option --dishonest. Did you mean --drop-outs?"),
     (
         "shuffle --users 200,000 --local-epsilon 1 --delta 1e-6",
         "sharpdp shuffle: --users must be a number; got '200,000'. Write 200000.",

@@ -258,7 +258,10 @@ def _design(parser: Parser) -> None:
         ("--local-epsilon", "FLOAT", "local epsilons to compare (0.5 1 2 3 4 5)"),
         many=True,
     )
-    _varied(collection, ("--drop-outs", "PROB", "share of users who do not report (0.05)"))
+    _varied(
+        collection,
+        ("--drop-outs", "PROB", "share of users who do not report, or not honestly (0.05)"),
+    )
     _varied(
         parser,
         ("--delta", "PROB", "state epsilon at this delta (1e-6 or 0.1 / users, rounded down)"),
@@ -330,7 +333,7 @@ def _report(parser: Parser) -> None:
 
 
 def _verify(parser: Parser) -> None:
-    parser.add_argument("file", metavar="REPORT")
+    parser.add_argument("files", metavar="REPORT", nargs="+")
 
 
 def _audit(parser: Parser) -> None:
@@ -705,11 +708,12 @@ field is compared: brackets by what they claim, all else literally. A page (.htm
 with the data in it, and a file with the hash in REPORT.sha256, if there is one. Every field that is not
 confirmed is listed with what it should say.
 
-exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read.
+exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read; the largest of several.
 
 examples:
   sharpdp report plan.toml -o report.html
   sharpdp verify report.html
+  sharpdp verify report.html report.json
   sharpdp verify report.json --json
 """,
     ),
@@ -765,11 +769,12 @@ examples:
         "BibTeX entries: sharpdp itself, and the sources of theorems",
         _cite,
         """\
-NAME is sharpdp, or a theorem that sharpdp bounds lists; sharpdp if none is named.
+NAME is sharpdp, a publication such as balle2019, or a theorem that sharpdp bounds lists; sharpdp if none
+is named.
 
 examples:
   sharpdp cite sharpdp
-  sharpdp cite sharpdp gaussian_tight >> references.bib
+  sharpdp cite sharpdp gaussian_tight balle2019 >> references.bib
 """,
     ),
     "schema": Command(

@@ -87,6 +87,22 @@ def report(options: argparse.Namespace) -> Reply:
 
 
 def verify(options: argparse.Namespace) -> Reply:
+    """The verdicts on some reports, one after the other."""
+    if len(options.files) == 1:
+        return _verified(options.files[0], is_data=options.json)
+    lines, reports, code = [], [], 0
+    for file in options.files:
+        try:
+            reply = _verified(file, is_data=options.json)
+        except UsageError as fault:  # the others are verified all the same
+            reply = Reply([], lines=[f"cannot be read: {fault}"], code=2)
+        lines += [f"{file}:", *(f"  {line}" for line in reply.lines or [])]
+        reports.append({**reply.facts, "findings": reply.answers})
+        code = max(code, reply.code)
+    return Reply(reports, lines=lines, code=code)
+
+
+def _verified(file: str, *, is_data: bool) -> Reply:
     """The verdict on every field of a report; exit code 1 unless all are confirmed, 2 if it is none."""
     from sharpdp.plans import text_of
     from sharpdp.report import Verdict, check_hash
@@ -94,25 +110,25 @@ def verify(options: argparse.Namespace) -> Reply:
 
     try:
         try:
-            text = text_of(Path(options.file), "report")
+            text = text_of(Path(file), "report")
         except InvalidArgument as fault:
             raise UsageError(str(fault).replace("path must", "the report must", 1)) from None
         try:
             verification = verified(text)
-            is_hashed = check_hash(options.file)
+            is_hashed = check_hash(file)
         except InvalidArgument as fault:
-            raise UsageError(f"in {options.file}: {fault}") from None
+            raise UsageError(f"in {file}: {fault}") from None
     except UsageError as fault:
-        if not options.json:
+        if not is_data:
             raise
-        facts = {"report": options.file, "verdict": "cannot be read", "why": str(fault)}
+        facts: dict[str, Any] = {"report": file, "verdict": "cannot be read", "why": str(fault)}
         return Reply([], lines=[], facts=facts, code=2)
     code = 0 if verification.verdict is Verdict.CONFIRMED and is_hashed is not False else 1
     data = verification.to_dict()
-    facts = {"report": options.file, "hash": data.pop("plan"), **data, "file_hash": is_hashed}
+    facts = {"report": file, "hash": data.pop("plan"), **data, "file_hash": is_hashed}
     lines = verification.lines()
     if is_hashed is not None:
-        beside = f"{Path(options.file).name}.sha256"
+        beside = f"{Path(file).name}.sha256"
         lines.append(
             f"OK  {beside} matches the file"
             if is_hashed
@@ -177,14 +193,18 @@ def bounds(options: argparse.Namespace) -> Reply:
 
 def cite(options: argparse.Namespace) -> Reply:
     """BibTeX entries of sharpdp itself, and of the sources of theorems."""
-    from sharpdp.report.citations import bibtex, software
+    from sharpdp.report.citations import keys, publications, software
 
     names = options.names or [SOFTWARE]
-    bounds = _chosen([name for name in names if name != SOFTWARE], also=[SOFTWARE])
+    published = publications()
+    wanted: list[str] = []
+    for name in names:
+        if name in published:
+            wanted.append(name)
+        elif name != SOFTWARE:
+            wanted += keys(_chosen([name], also=[SOFTWARE, *published]))
     entries = [software()] if SOFTWARE in names else []
-    if len(names) > names.count(SOFTWARE):
-        entries.append(bibtex(bounds))
-    text = "\n\n".join(entries)
+    text = "\n\n".join([*entries, *(published[key] for key in dict.fromkeys(wanted))])
     return Reply(
         [{"name": name} for name in names], lines=text.splitlines(), facts={"bibtex": text}
     )

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from sharpdp.nearest_word import hint
 
 __all__ = [
+    "PAGES",
     "HelpRequested",
     "Parser",
     "Several",
@@ -25,6 +26,9 @@ __all__ = [
     "number",
     "quoted",
 ]
+
+PAGES = (".html", ".htm")
+"""Endings of reports that are pages."""
 
 
 class UsageError(Exception):
@@ -118,12 +122,12 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def is_plan(text: str) -> bool:
-    """Whether a word names a plan file, or the plan on standard input.
+    """Whether a word names a plan file, a report (which has a plan in it), or standard input.
 
     >>> is_plan("plan.toml"), is_plan("-"), is_plan("laplace scale=1")
     (True, True, False)
     """
-    return text == "-" or text.lower().endswith((".toml", ".json"))
+    return text == "-" or text.lower().endswith((".toml", ".json", *PAGES))
 
 
 def flag(word: str) -> str:

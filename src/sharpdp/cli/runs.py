@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpdp.cli.parser import UsageError, cut, flag, is_plan, number, quoted
+from sharpdp.cli.parser import PAGES, UsageError, cut, flag, is_plan, number, quoted
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
 
@@ -244,10 +244,16 @@ class PlanFile:
     @staticmethod
     def read(path: str) -> PlanFile:
         """The plan in this file, or on standard input; one inside a report or an answer is found."""
-        from sharpdp.plans import parsed, written
+        from sharpdp.plans import parsed, text_of, written
+        from sharpdp.report.html import embedded
 
         try:
-            data = parsed(_standard_input(), "standard input") if path == "-" else written(path)
+            if path == "-":
+                data = parsed(_standard_input(), "standard input")
+            elif path.lower().endswith(PAGES):
+                data = parsed(embedded(text_of(Path(path), "plan")), path)
+            else:
+                data = written(path)
         except InvalidArgument as fault:
             raise UsageError(str(fault).replace("path must", "the plan must", 1)) from None
         inside = data.get("plan")

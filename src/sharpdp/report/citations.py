@@ -9,11 +9,11 @@ from importlib.resources import files
 
 from sharpdp.bounds import Bound
 
-__all__ = ["bibtex", "keys", "software"]
+__all__ = ["bibtex", "keys", "publications", "software"]
 
 
 @lru_cache(maxsize=1)
-def _entries() -> dict[str, str]:
+def publications() -> dict[str, str]:
     """Every entry of the bibliography by its key."""
     text = files("sharpdp").joinpath("references.bib").read_text("utf-8")
     pairs = re.findall(r"^(@\w+\{([^,]+),.*?^\})", text, re.MULTILINE | re.DOTALL)
@@ -36,7 +36,7 @@ def keys(bounds: Iterable[Bound]) -> list[str]:
     """
     # a source names a publication by its first author and year, such as dong2022
     named = (key for bound in bounds for key in re.findall(r"\b[a-z]+\d{4}[a-z]*\b", bound.source))
-    return list(dict.fromkeys(key for key in named if key in _entries()))
+    return list(dict.fromkeys(key for key in named if key in publications()))
 
 
 def bibtex(bounds: Iterable[Bound]) -> str:
@@ -53,7 +53,7 @@ def bibtex(bounds: Iterable[Bound]) -> str:
     >>> print(bibtex(bounds_for(Gaussian(1.0))).splitlines()[0])
     @article{dong2022,
     """
-    return "\n\n".join(_entries()[key] for key in keys(bounds))
+    return "\n\n".join(publications()[key] for key in keys(bounds))
 
 
 def software() -> str:
