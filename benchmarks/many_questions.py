@@ -14,7 +14,7 @@ once and loops; one that composes anew for every question is asked some of them,
 up (marked ~).
 
 A peer is *valid* if none of its answers is on the wrong side of our certified bracket, and *close* if all
-are within 1 % of the truth: false-negative rates within 0.01, all others relative to the answer. A second
+are within 1% of the truth: false-negative rates within 0.01, all others relative to the answer. A second
 ratio is against the fastest close peer, valid or not. Our own answers are held against the golden values
 of tests/golden/issue.json, which other code computed, and against the closed form of Renyi
 divergences at whole orders.
@@ -569,7 +569,7 @@ def line(one: Measured) -> str:
 
 
 def best_peer(found: list[Measured], *, valid: bool = True) -> Measured | None:
-    """The fastest (valid) peer within 1 %; the closed form of (d) is no accountant."""
+    """The fastest (valid) peer within 1%; the closed form of (d) is no accountant."""
     good = [one for one in found[1:] if one.get("close") and (one["valid"] or not valid)]
     good = [one for one in good if "closed" not in one["method"]]
     return min(good, key=lambda one: one["seconds"], default=None)
@@ -580,7 +580,7 @@ HEADS = (
     "sharpdp CPU s",
     "MB",
     "width",
-    "fastest valid peer within 1 %",
+    "fastest valid peer within 1%",
     "its error",
     "CPU s",
     "MB",
@@ -617,7 +617,7 @@ def cells(row: Row, found: list[Measured]) -> list[str]:
 
 
 def ratio_of(found: list[Measured], *, valid: bool) -> str:
-    """How many times longer the fastest (valid) peer within 1 % takes."""
+    """How many times longer the fastest (valid) peer within 1% takes."""
     best = best_peer(found, valid=valid)
     if best is None:
         return ""
@@ -626,7 +626,7 @@ def ratio_of(found: list[Measured], *, valid: bool) -> str:
 
 
 def picture(results: dict[str, list[Measured]], path: Path) -> None:
-    """CPU seconds of sharpdp and of the fastest valid peer within 1 %, row by row."""
+    """CPU seconds of sharpdp and of the fastest valid peer within 1%, row by row."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -640,7 +640,7 @@ def picture(results: dict[str, list[Measured]], path: Path) -> None:
         if best is None:
             continue
         axes.plot([ours, best["seconds"]], [y, y], color="#cccccc", zorder=0)
-        label = "fastest valid peer within 1 %" if y == 0 else None
+        label = "fastest valid peer within 1%" if y == 0 else None
         axes.plot(best["seconds"], y, "s", color="#c1440e", label=label)
         ratio = f"{best['seconds'] / ours:.2g} x"
         axes.annotate(ratio, (best["seconds"], y), (7, -3), textcoords="offset points", fontsize=8)

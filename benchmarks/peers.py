@@ -7,7 +7,7 @@
 Each measurement is a process of its own (one thread): a warm-up, then the best of three CPU times.
 Every repetition changes the noise in the twelfth digit, so that no cache can answer. An answer is
 valid if it is on the safe side of the golden value (tests/golden/issue.json), and close if it is
-within 1 % of it.
+within 1% of it.
 """
 
 from __future__ import annotations
@@ -369,11 +369,11 @@ def compare(rows: list[dict[str, Any]]) -> None:
     peers = [r for r in good if not r["method"].startswith(OURS)]
     ours = [r for r in good if r["method"].startswith(OURS)]
     if not peers:
-        print("  -> no peer is valid and within 1 %")
+        print("  -> no peer is valid and within 1%")
         return
     for best in fastest(peers):
         told = f"{best['method']} {best['setting']:g}, {best['seconds']:.5f} s"
-        print(f"  -> fastest valid peer within 1 %: {told}")
+        print(f"  -> fastest valid peer within 1%: {told}")
         against(best, ours)
 
 

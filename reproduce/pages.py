@@ -14,21 +14,21 @@ LINE = 100
 
 KINDS = {
     "unsound": "claims more privacy than there is",
-    "loose": "true, and far from the truth",
+    "loose": "true, but far from tight",
     "unstated": "cannot be reproduced from what the paper states",
     "slip": "a typo or rounding error without consequences",
 }
 """What the kinds of errata mean, the worst first."""
 
 OPEN = (
-    "girgis2021, 18.3 and 76.46% for clones: not told how they were accounted; no reading gives "
-    "both.",
-    "girgis2021, Figure 6: two of the four seeds have come to epoch 200, at the larger local ε none; "
-    "[the page](girgis2021.md) says how far each is.",
-    "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the printed algorithm, and "
-    "for which no bound holds; the printed algorithm does not reach them.",
+    "girgis2021, 18.3 and 76.46% for clones: the paper does not say how they were computed; no "
+    "reading gives both.",
+    "girgis2021, Figure 6: two of the four seeds have reached epoch 200, and none at the larger local "
+    "ε; [the page](girgis2021.md) says how far each is.",
+    "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the published algorithm, "
+    "and for which no bound holds; the published algorithm does not reach them.",
     "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is false.",
-    "chua2024, shuffled batches: both sides are known, and far apart for σ from about 0.8 to 1.25.",
+    "chua2024, shuffled batches: both bounds are known, but far apart for σ from about 0.8 to 1.25.",
 )
 """What the pages leave open, in words."""
 
@@ -132,17 +132,16 @@ def index(papers: tuple[Paper, ...]) -> str:
     return "\n\n".join(
         [
             "# Reproducing published results",
-            "sharpdp started from five papers; a sixth is about the last iterate. Every table and figure "
-            "of theirs that can be computed is "
-            "recomputed here: the published values, what the published method gives, and a certified "
+            "These pages check the numbers of eight papers. Every table and figure that can be computed "
+            "is recomputed: the published values, what the published method gives, and a certified "
             "bracket around the truth. Where they differ, the page explains why.",
             "```bash\npython -m reproduce              # everything, some minutes; the second time "
             "seconds\npython -m reproduce chua2024     # one paper\npython -m reproduce --quick      "
             "# fewer points, in out/reproduce\n```",
             "| paper | about | outcome |\n| :-- | :-- | :-- |\n" + "\n".join(rows),
             "For experiments that train models, see [Learning experiments](../experiments.md): the "
-            "accuracies of girgis2021 and chen2024, and what each way to draw batches of chua2024 "
-            "learns at equal ε.",
+            "accuracies of girgis2021 and chen2024, and the accuracy of each batch scheme of chua2024 "
+            "at equal ε.",
             "## What is open",
             "\n".join(
                 f"- {textwrap.fill(text, LINE, subsequent_indent='  ', break_on_hyphens=False)}"

@@ -19,8 +19,8 @@ FIGURE_1 = Item(
     conversion.values,
     conversion.tables,
     (
-        "Where f is the larger one, at small δ, Theorem 4 misses the optimum by a factor of two "
-        "and more; where g is, it reaches 78% of it or more here.",
+        "Where f is larger, at small δ, Theorem 4 misses the optimum by a factor of two or more; "
+        "where g is larger, it reaches at least 78% of the optimum here.",
     ),
     conversion.draw,
     WIDE,
@@ -36,9 +36,8 @@ FIGURE_2 = Item(
     (
         "The claim holds, and the gain keeps growing with T. It also settles that ρ = 1/(2σ²), "
         "where the proof prints 1/σ².",
-        "The step from Lemma 2 to the optimal conversion is worth 1e-6 here. Exact accounting is "
-        "worth another 0.567 at T = 1000: what is lost is lost in the divergences, not in "
-        "the conversion.",
+        "Going from Lemma 2 to the optimal conversion gains 1e-6 here. Exact accounting gains "
+        "another 0.567 at T = 1000: the loss is in the divergences, not in the conversion.",
     ),
     gaussian.draw,
     WIDE,
@@ -47,8 +46,8 @@ FIGURE_2 = Item(
 ROUNDS = Item(
     "rounds",
     "A hundred more rounds",
-    "How many rounds a target allows (Question Two of the paper). Claimed are 100 more for "
-    "any ε above 6.",
+    "How many rounds does a target allow (Question Two of the paper)? The paper claims 100 more "
+    "for any ε above 6.",
     gaussian.rounds_values,
     gaussian.rounds_tables,
     (
@@ -84,9 +83,10 @@ EQUATION_28 = Item(
 THEOREM_2 = Item(
     "theorem2",
     "Theorem 2: the joint range of two f-divergences",
-    "Whatever two distributions do, their pair of f-divergences lies in the convex hull of what pairs of "
-    "coins give. Here the hull of 640,000 pairs of coins, for two ranges whose edge is known in closed "
-    "form and for the one that the paper needs, whose edge is Theorem 3. An approximation from inside.",
+    "For any two distributions, the pair of f-divergences lies in the convex hull of the pairs "
+    "attained by two coins. The table shows the hull of 640,000 pairs of coins, an approximation "
+    "from inside, for two ranges whose edge is known in closed form and for the one that the paper "
+    "needs, whose edge is Theorem 3.",
     joint.values,
     joint.tables,
     (
@@ -104,9 +104,9 @@ FIGURE_3 = Item(
     (
         "The lemma covers orders up to 89. From 222 on ρ · order is below the true divergence, and "
         "from 225 on by thousands. Lemma 2 uses such orders for fewer than about 2000 steps, where "
-        "its value is without a proof. With orders up to 89 it is sound, and at one epoch worse "
-        "than the moments accountant, which is beyond its range there itself.",
-        "Often over a hundred more epochs: true for ε above about 0.78.",
+        "its value is unproved. With orders up to 89 it is sound, but at one epoch it is worse "
+        "than the moments accountant, which itself is outside its range there.",
+        "The claim of often over a hundred more epochs is true for ε above about 0.78.",
         "At 400 epochs the truth is 64% of Lemma 2.",
     ),
     descent.draw,

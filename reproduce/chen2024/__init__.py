@@ -19,9 +19,9 @@ TABLE_1 = Item(
     divergences.orders_values,
     divergences.orders_tables,
     (
-        "The rows are orders without constants, and not bounds: at ε₀ = 0.5 all of them are above "
-        "the truth, the *lower* bound too, because they lack the factor by which "
-        "everything vanishes with ε₀.",
+        "The rows are orders of growth without constants, not bounds: at ε₀ = 0.5 all of them are "
+        "above the truth, including the *lower* bound, because they lack the factor that makes "
+        "everything vanish with ε₀.",
     ),
 )
 FIGURE_2 = Item(
@@ -33,9 +33,10 @@ FIGURE_2 = Item(
     divergences.figure_2,
     divergences.figure_2_tables,
     (
-        "Corollary 2 does not vanish with ε₀: it lacks a factor tanh²(ε₀/2), since (18) takes a "
-        "mixture for one of its parts. Below ε₀ = 0.62 it is worse than (5), on which it is said "
-        "to improve significantly. The corrected limit has the factor; it is an estimate as well.",
+        "Corollary 2 does not vanish with ε₀: it lacks a factor tanh²(ε₀/2), since (18) confuses a "
+        "mixture with one of its components. Below ε₀ = 0.62 it is worse than (5), on which it is "
+        "said to improve significantly. The corrected limit has the factor; it is an estimate as "
+        "well.",
         "(5) as published is 0 at ε₀ = 1, below the lower bound (6): (e^ε₀ - 1)² is meant.",
     ),
     divergences.draw_2,
@@ -65,7 +66,7 @@ UNSAFE = Item(
     divergences.unsafe_values,
     divergences.unsafe_tables,
     (
-        "For ε₀ above about 2 the limit is not reached where it matters, at large orders. Never "
+        "For ε₀ above about 2, the limit is not reached at large orders, where it matters. Never "
         "use it as a guarantee.",
     ),
 )
@@ -77,8 +78,8 @@ LIMIT = Item(
     divergences.rate_values,
     divergences.rate_tables,
     (
-        "True of the corrected limit: n times its error settles. Theorem 2 as published keeps an error "
-        "that does not go away with n, for the lack of tanh²(ε₀/2).",
+        "This is true of the corrected limit: n times its error converges. Theorem 2 as published "
+        "has an error that does not vanish with n, because the factor tanh²(ε₀/2) is missing.",
     ),
 )
 BLOCKS = Item(
@@ -91,8 +92,8 @@ BLOCKS = Item(
     blocks.tables,
     (
         "The published noise is ε₀-DP for one *record*. The theorem needs it for one *block*: only "
-        "then do other blocks hide it. When blocks are far apart nothing is hidden, and an epoch "
-        "is one more release of Laplace noise; that column is attained. At ε₀ = 0.1 Theorem 3 is "
+        "then do other blocks hide it. If blocks are far apart, nothing is hidden, and each epoch "
+        "is another release with Laplace noise; that column is attained. At ε₀ = 0.1 Theorem 3 is "
         "above it, from about 0.25 on below.",
         "With noise for whole blocks the theorem's setting holds, and the last column is its "
         "truth; the noise is then 600 times larger.",
@@ -161,12 +162,12 @@ PAPER = Paper(
     ERRATA,
     (
         "Figure 4 shows accuracies on MNIST at equal budgets. `python -m reproduce.learning units` "
-        "trains ReLU units by Algorithm 1 as printed and by the recipe of the public program, `python "
+        "trains ReLU units by Algorithm 1 as published and by the recipe of the public program, `python "
         "-m reproduce.learning passes` a linear classifier with the published noise and with noise for "
         "blocks; [the page of experiments](../experiments.md) has the results.",
         "![Train accuracy against the local ε: the public program and Algorithm 1]"
         "(../experiments/units.svg)",
-        "The public program gives 98.20 ± 0.01 and 96.56 ± 0.06% where 98.18 and 96.41% are printed. "
+        "The public program gives 98.20 ± 0.01 and 96.56 ± 0.06% where 98.18 and 96.41% are published. "
         "Algorithm 1 has 91.2% without noise. At the budget of Figure 4 it has 58.3% with the ε₀ that "
         "(5) allows, 74.6% with the paper's estimate, and 80.3 and 83.5% with sharpdp's two bounds.",
     ),

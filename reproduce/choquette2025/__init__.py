@@ -15,9 +15,10 @@ EXAMPLE = Item(
     kept_bins.example_values,
     kept_bins.example_tables,
     (
-        "The program tries multipliers 10% apart and verifies each from 5,788 draws, so that it stays "
-        "above what is needed. Our draws find the need itself; the certified multiplier is larger, "
-        "because it rests on an exchangeable matrix above the Gram matrix of the bins.",
+        "The program tries multipliers 10% apart and verifies each from 5,788 draws, so it stays "
+        "above what is needed. Our draws find the required multiplier itself; the certified "
+        "multiplier is larger, because it rests on an exchangeable matrix above the Gram matrix of "
+        "the bins.",
     ),
 )
 FIGURE = Item(
@@ -29,8 +30,8 @@ FIGURE = Item(
     kept_bins.figure_values,
     kept_bins.figure_tables,
     (
-        "From 100,000 plain draws ε is too small below δ = 1e-5: losses that matter there were not "
-        "drawn. To verify δ = 1e-6 the authors' program asks for 123 million.",
+        "With 100,000 plain draws, ε is too small below δ = 1e-5: the losses that matter there "
+        "were not drawn. To verify δ = 1e-6, the authors' program asks for 123 million draws.",
     ),
     kept_bins.draw,
     (6.6, 4.6),
@@ -43,8 +44,9 @@ PAPER = Paper(
     (
         "C. A. Choquette-Choo, A. Ganesh, S. Haque, T. Steinke, A. Thakurta: *Near-Exact Privacy "
         "Amplification for Matrix Mechanisms*, ICLR 2025.",
-        "How private DP-FTRL is if every example is in a random position, the same in each epoch. More "
-        "on [correlated noise](../how-to/correlated-noise.md) and [the proofs](../correlated-noise.md).",
+        "How private is DP-FTRL if every example has a random position, the same in each epoch? "
+        "More on [correlated noise](../how-to/correlated-noise.md) and [the "
+        "proofs](../correlated-noise.md).",
     ),
     (EXAMPLE, FIGURE),
     verdict="The example reproduced; tilted draws reach δ = 1e-10 where plain ones stop at 1e-5, with a "

@@ -72,8 +72,8 @@ CROSSING = Item(
     crossing.scan_values,
     crossing.scan_tables,
     (
-        "One change in every scan, which supports the conjecture and does not prove it: "
-        "nothing is said between the points.",
+        "There is one change in every scan. This supports the conjecture but does not prove it, "
+        "since the scan says nothing between the points.",
     ),
 )
 REMARK = Item(
@@ -85,8 +85,8 @@ REMARK = Item(
     crossing.remark_values,
     crossing.remark_tables,
     (
-        "It does: with C = L + c the other batches stay below C almost surely, and the best c gives δ_D. "
-        "L = 1 is what clipping allows; at small σ it is as bad as any L already.",
+        "It does: with C = L + c, the other batches stay below C almost surely, and the best c "
+        "gives δ_D. Clipping allows L = 1; at small σ, this is already as bad as any L.",
     ),
 )
 EPSILON = "ε that four ways to make batches cost, at the same noise."
@@ -95,8 +95,8 @@ FIGURES = (
         "1",
         "ε over the noise, δ = 1e-6, T = 100,000",
         EPSILON + " The text says ε_P ≤ 3 and ε_S ≥ 14.45 at σ = 0.4.",
-        "Shuffled batches cost what deterministic ones do while σ is small. Balls-and-bins, of the "
-        "same expected sizes, are about as private as Poisson batches.",
+        "For small σ, shuffled batches cost as much as deterministic ones. Balls-and-bins batches "
+        "of the same expected size are about as private as Poisson batches.",
     ),
     _figure(
         "2",
@@ -129,7 +129,7 @@ FIGURES = (
         "7",
         "δ over ε, σ = 1, T = 1000",
         "The numbers of the text are those at ε = 0.5, see above.",
-        "PLD stops falling at 1e-14 or so; the truth goes on to 1e-26.",
+        "PLD levels off at about 1e-14; the truth continues down to 1e-26.",
     ),
 )
 
@@ -168,6 +168,6 @@ PAPER = Paper(
         "At ε = 3 a small network has 93.8% with Poisson batches and 93.9% with balls-and-bins, 92.2% "
         "with shuffled batches by the best bounds known, and 90.3% with deterministic ones.",
     ),
-    verdict="All bounds reproduced but five: two were rounded the wrong way, three printed at another ε; "
+    verdict="All but five bounds reproduced: two were rounded the wrong way, three belong to another ε; "
     "its accountant is below the truth at small δ",
 )

@@ -129,7 +129,7 @@ def tables(found: dict[str, Any]) -> list[Table]:
     return [
         Table(
             "Accuracies of the paper, and ours at the same epoch (local ε = 2)",
-            ("printed %", "at ε", "epoch", "seeds", "ours %", *names),
+            ("published %", "at ε", "epoch", "seeds", "ours %", *names),
             printed,
         ),
         Table(
@@ -137,5 +137,5 @@ def tables(found: dict[str, Any]) -> list[Table]:
             ("accuracy %", "local ε", "epoch", *names),
             reached,
         ),
-        Table("Epochs that each seed has come to, of 200", ("local ε", "epochs"), come),
+        Table("Epochs completed by each seed, of 200", ("local ε", "epochs"), come),
     ]

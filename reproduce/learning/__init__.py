@@ -1,7 +1,7 @@
 """Learning with the accounting attached: the papers' experiments, at three sizes.
 
     python -m reproduce.learning clients            girgis2021: clients with PrivUnit, MNIST, short
-    python -m reproduce.learning units              chen2024: ReLU units, as printed and as programmed
+    python -m reproduce.learning units              chen2024: ReLU units, as published and as programmed
     python -m reproduce.learning passes             chen2024: passes over shuffled blocks, PCA, short
     python -m reproduce.learning budgets            chua2024: four batch schemes at equal epsilon
     python -m reproduce.learning samplers           DP-SGD at equal noise under four batch schemes, short

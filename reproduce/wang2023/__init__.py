@@ -43,9 +43,9 @@ TABLE_2 = Item(
         "column, evaluated from below on two intervals of clones (a step of 300 or more in the public "
         "program of feldman2021, with the clone rate 2/(e^ε₀ + 1)): all five values come out. What it "
         "lacks is the grid's, and no randomizer is known to attain the pair.",
-        "Binary response with all others at 0 (2-RR) attains less, ternary response with all others at "
-        "the third symbol (3-RR) more. With 3-RR from below and the exact pair from above the truth is "
-        "known to 0.8%.",
+        "Binary response with all others at 0 (2-RR) attains less; ternary response with all "
+        "others at the third symbol (3-RR) attains more. With 3-RR as the lower bound and the "
+        "exact pair as the upper bound, the truth is known to 0.8%.",
     ),
 )
 FIGURE_1 = Item(
@@ -56,8 +56,8 @@ FIGURE_1 = Item(
     shuffle.figure_values,
     shuffle.figure_tables,
     (
-        "Theorem 4.2 lies below the exact curve by less than a line is wide. The closed form is "
-        "far below both, and gives no bound at ε₀ = 6.",
+        "Theorem 4.2 lies below the exact curve by less than the width of a line. The closed form "
+        "is far below both, and gives no bound at ε₀ = 6.",
         "The truth is that of the exact pair from below; from above, what randomized "
         "response attains.",
     ),

@@ -263,7 +263,7 @@ def second_tables(values: Values) -> list[Table]:
     return [
         Table("ε of the paper", ("δ", "published", "Theorem 4.2", "truth"), theirs),
         Table(
-            "The bounds beside it",
+            "The bounds it is compared with",
             (
                 "δ",
                 "upper, published",

@@ -296,7 +296,7 @@ class Bracket:
         return notebook.headline(claim, f"{separator.strip(' |')} {rest}".strip())
 
     def __format__(self, spec: str) -> str:
-        """Both ends with so many decimals (.3f) or digits (.3g), rounded outwards.
+        """Both ends with the given decimals (.3f) or digits (.3g), rounded outwards.
 
         >>> f"{Bracket(0.12345, 0.12351):.3f}"
         '0.123 to 0.124'
@@ -314,7 +314,7 @@ class Bracket:
         return " to ".join(_fixed(end, digits, way) for end, way in directed)
 
     def __round__(self, digits: int = 0) -> "Bracket":
-        """The bracket with so many decimals, rounded outwards.
+        """The bracket with this number of decimals, rounded outwards.
 
         >>> rounded_outwards = round(Bracket(0.12345, 0.12351), 3)
         >>> print(rounded_outwards.lower, rounded_outwards.upper)

@@ -1,4 +1,4 @@
-"""Every known bound on one mechanism beside the others: `compare(mechanism, delta=...)`.
+"""Every known bound on one mechanism, side by side: `compare(mechanism, delta=...)`.
 
 The bounds that answers rest on and the published formulas, both sides, each with its rigor, its
 condition and its source; one that does not hold says why instead of giving a number.

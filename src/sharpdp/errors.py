@@ -62,4 +62,4 @@ class MissingExtra(SharpDPError, ImportError):
 
 
 class BudgetExceeded(SharpDPError, RuntimeError):
-    """A release would exceed its budget, so that it was not counted; the message says by how much."""
+    """A release would exceed its budget and was not counted; the message says by how much."""

@@ -35,7 +35,7 @@ ASSUMPTIONS = {
     "The lower end is what some attacker attains on some record.",
     "singling_out": "The attacker knows everything but which of the equally likely candidates the "
     "record is. The lower end is what some attacker attains on some candidates.",
-    "identified": "Each record is attacked by itself, by an attacker who knows everything else, at the "
+    "identified": "Each record is attacked separately, by an attacker who knows everything else, at the "
     "stated false-positive rate. The lower end counts one record that is as exposed as any can be, and "
     "guesses about the others.",
 }

@@ -152,7 +152,7 @@ def test_a_report_says_which_theorem_decided() -> None:
             alone = dataclasses.replace(answer, upper_derivations=(route,)).epsilon(delta=1e-3)
             assert ("upper" in one["decided"]) == (float(alone) <= float(best) * (1 + 1e-12))
     assert any("upper" in one["decided"] for one in data["theorems"])
-    assert "Was asked too and decided no end" in joined(answer.report())
+    assert "Also evaluated; determined no end" in joined(answer.report())
 
 
 def test_the_curve_of_a_report_encloses_that_of_gaussian_noise() -> None:
@@ -360,7 +360,7 @@ def test_a_missing_lower_side_is_said() -> None:
         dp.account(dp.Gaussian(noise_multiplier=1.0)), lower_derivations=()
     )
     text = joined(answer.report())
-    assert "No lower side is known" in text
+    assert "No lower bound is known" in text
     assert "some attack finds" not in text
     assert "-inf" not in text
     assert not brackets(answer.report())
@@ -375,7 +375,7 @@ def test_an_infinite_epsilon_is_said() -> None:
 
 def test_words_about_users_who_are_drawn() -> None:
     run = dp.ShuffledReports(users=5, local_epsilon=1.0, population=20, rounds=3)
-    assert "5 of 20 users are drawn without replacement" in sampler(run)[0]
+    assert "5 of 20 users are sampled uniformly without replacement" in sampler(run)[0]
     assert unit(run).startswith("one user, with all of up to 3 reports together")
     assert any("the shuffler" in one for one in obligations(run))
 

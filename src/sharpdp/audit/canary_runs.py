@@ -112,9 +112,9 @@ def canaries(
         guesses: As for `one_run`.
         key: Secret of at least 16 bytes that settles coins, batches and noise; None for a fresh one. It
             must be given with a checkpoint.
-        checkpoint: File to save the run to, and to go on from if it exists. Opacus' runs are saved after
-            every epoch, with the state of the generator that draws their noise: go on with the same
-            loss, since noise that was added to one sum may not be added to another.
+        checkpoint: File to save the run to, and to continue from if it exists. Opacus' runs are saved
+            after every epoch, with the state of the generator that draws their noise: continue with the
+            same loss, since noise that was added to one sum may not be added to another.
         physical_batch_size: Records whose gradients are computed at once.
         progress: False to print no progress.
 

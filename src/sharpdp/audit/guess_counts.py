@@ -1,8 +1,8 @@
 """How many guesses about canaries can be right: upper bounds on a tail, for any mechanism under a claim.
 
-Every canary is in or out by a coin of its own, the mechanism runs once, and an attacker guesses; levels
-count right guesses. Moving one canary changes the level by one, and the claim holds the chances of the
-two levels together. With p[v] the chance of level v, for every set V of levels and every line of the
+Every canary is included or not by its own coin flip, the mechanism runs once, and an attacker guesses;
+levels count right guesses. Moving one canary changes the level by one, and the claim holds the chances of
+the two levels together. With p[v] the chance of level v, for every set V of levels and every line of the
 claim
 
     sum over V of (rights[v] p[v] - e^epsilon wrongs[v - 1] p[v - 1]) <= places delta

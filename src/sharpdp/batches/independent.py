@@ -181,9 +181,9 @@ class PoissonBatches(DrawnBatches):
         """The steps whose batches hold one example, if `batches` draws with the same key.
 
         Without a ``dataset_size`` there are no such batches: the coin flips are then keyed by the record
-        itself, for streams whose length nobody knows. Whoever reads a record asks for its steps and adds
-        it to those batches, on any machine and in any order; nothing depends on other records, so that
-        add/remove is literally true.
+        itself, for streams of unknown length. Whoever reads a record asks for its steps and adds it to
+        those batches, on any machine and in any order. Nothing depends on other records, so add/remove
+        holds literally.
 
         Args:
             index: position of the example in the data set; without a ``dataset_size`` any string, or
@@ -209,7 +209,7 @@ class PoissonBatches(DrawnBatches):
 
     @property
     def finds_steps(self) -> bool:
-        """Whether there is no ``dataset_size``, so that records flip coins of their own."""
+        """Whether there is no ``dataset_size``, so each record has its own coin flips."""
         return self.dataset_size is None
 
     def _coins(self, rng: Randomness) -> Callable[[int | str], Indices]:

@@ -39,10 +39,10 @@ LARGEST_HELD = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class BallsAndBins(DrawnBatches):
-    """Batches into one of which every example is thrown, in every epoch anew or once for all epochs.
+    """Balls-and-bins batches: every example picks one batch, in every epoch or once for all epochs.
 
-    An epoch has ``bins`` = dataset_size // batch_size batches, so that the expected size of a batch
-    is ``batch_size`` if it divides ``dataset_size``, and a little more if it does not.
+    An epoch has ``bins`` = dataset_size // batch_size batches. The expected size of a batch is
+    therefore ``batch_size`` if it divides ``dataset_size``, and slightly more otherwise.
 
     - Every example is in exactly one batch of every epoch, each with probability 1 / bins.
     - These choices are independent between examples, and between epochs unless they are kept.
@@ -55,8 +55,8 @@ class BallsAndBins(DrawnBatches):
         dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
         batch_size: the intended size of a batch, which sets the number of bins; 1 to ``dataset_size``.
         epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
-        order: "redrawn" (default) throws every example anew in every epoch; "kept" throws it once, so
-            that all epochs have the same batches, which costs more privacy.
+        order: "redrawn" (default) assigns every example anew in every epoch; "kept" assigns it once,
+            so all epochs have the same batches, which costs more privacy.
 
     Raises:
         InvalidArgument: a count is out of range, or ``order`` is neither of the two words.
@@ -183,7 +183,7 @@ BallsInBins = BallsAndBins
 
 @dataclass(frozen=True, init=False)
 class RandomAllocation(DrawnBatches):
-    """Batches of which every example chooses some in every epoch, ``participations`` of ``steps``.
+    """Random allocation: in every epoch, every example picks ``participations`` of ``steps`` batches.
 
     The argument ``steps`` counts the batches of one epoch, as in "k of t", and is kept as
     ``steps_per_epoch``. The attribute ``steps`` counts the batches of the whole run, as for every

@@ -133,7 +133,7 @@ class WeightedPoissonBatches(DrawnBatches):
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         return (
-            "Every example enters every batch with a probability of its own, proportional to its weight; "
+            "Every example enters every batch with its own probability, proportional to its weight; "
             f"the largest one is {self.sample_rate:.12g}.",
             "All these coin flips are independent, between examples and between batches.",
             "The batch size is random; an empty batch is a step, and noise is added in it too.",

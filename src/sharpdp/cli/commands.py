@@ -165,7 +165,7 @@ def _declared(parser: Parser, name: str) -> Parser:
     parser.epilog = command.examples
     command.declare(parser)
     if command.group != "document" and name not in ("completion", "explore"):
-        text = "also all theorems, with conditions and sources in full"
+        text = "add all theorems, with conditions and sources in full"
         parser.add_argument("--details", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     if command.group in ("ask", "choose"):
@@ -325,7 +325,7 @@ def _report(parser: Parser) -> None:
         "--sha256", action="store_true", help="also write the hash of the file, to FILE.sha256"
     )
     parser.add_argument(
-        "--audit", metavar="TABLE", help="also what an audit of these scores or batches finds"
+        "--audit", metavar="TABLE", help="add what an audit of these scores or batches finds"
     )
     header = parser.add_argument_group("header, also as [header] of a plan")
     for name, text in HEADER.items():
@@ -343,7 +343,11 @@ def _audit(parser: Parser) -> None:
     )
     _numbers(
         parser,
-        ("--confidence", "PROB", "of each lower end, and that a true plan passes (0.99)"),
+        (
+            "--confidence",
+            "PROB",
+            "confidence of each lower end, and that a true plan passes (0.99)",
+        ),
         ("--delta", "PROB", "delta at which epsilon is bounded (1e-5)"),
     )
     parser.add_argument(
@@ -400,11 +404,9 @@ def _schema(parser: Parser) -> None:
 
 def _explore(parser: Parser) -> None:
     parser.add_argument(
-        "--port", type=number, default=8765, metavar="PORT", help="0 for any that is free (8765)"
+        "--port", type=number, default=8765, metavar="PORT", help="port; 0 for any free one (8765)"
     )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address, open no browser"
-    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
 def _bounds(parser: Parser) -> None:
@@ -526,7 +528,7 @@ examples:
     ),
     "shuffle": Command(
         "ask",
-        "epsilon or delta of reports that a shuffler mixes",
+        "epsilon or delta of shuffled reports",
         _shuffle,
         """\
 examples:
@@ -543,7 +545,7 @@ examples:
     ),
     "account": Command(
         "ask",
-        "epsilon or delta of a plan file, or of any mechanisms in a row",
+        "epsilon or delta of a plan file, or of a sequence of mechanisms",
         _account,
         f"""\
 RUN says what is run; several are run one after the other:
@@ -562,7 +564,7 @@ A mechanism is its name, its parameters, and how often it is run, NAME KEY=VALUE
   shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
                        [categories=2], for randomizer=randomized-response
 
-A plan says what is run in the words of the API, and where epsilon is asked for:
+A plan describes a run in the words of the API, and the deltas at which to report epsilon:
   delta = [1e-5, 1e-6]
   [mechanism]
   kind = "DPSGD"
@@ -572,7 +574,7 @@ A plan says what is run in the words of the API, and where epsilon is asked for:
   dataset_size = 60000
   batch_size = 512
   epochs = 30
-Options change single values of it. What a command prints with --json is a plan, too.
+Options override single values. The output of any command with --json is a plan, too.
 
 examples:
   sharpdp account plan.toml
@@ -643,7 +645,7 @@ examples:
         """\
 Users answer one question with several categories through randomized response; a shuffler mixes the
 answers of a round. For each local epsilon: the central epsilon of all rounds, the error of an estimated
-share, what is left if the shuffler fails, and both if some users do not report.
+share, what remains if the shuffler fails, and both if some users do not report.
 
 examples:
   sharpdp design --users 200000 --rounds 30 --categories 6
@@ -658,8 +660,8 @@ examples:
         f"""\
 WHAT is one of
   samplers             one DP-SGD run over every batch scheme
-  mixture              a mixture of finite pairs beside what inequalities say of it
-  conversions          what every conversion makes of Renyi divergences
+  mixture              a mixture of finite pairs, compared with the inequalities that bound it
+  conversions          the epsilon that each conversion of Renyi divergences gives
 or a run, for every known bound on it:
 {RUNS}
 (sharpdp help compare WHAT lists the options of each)
@@ -687,8 +689,8 @@ RUN says what is run; several are run one after the other:
 {RUNS}
 (sharpdp help report dpsgd lists these options)
 
-The ending of the file says how the report is written; without a file it is printed. A model card and
-an entry of the registry of deployments are extracts: name them by --format.
+The file extension selects the format; without a file, the report is printed. Model cards and entries of
+the registry of deployments are extracts: select them with --format.
 
 examples:
   sharpdp report plan.toml
@@ -700,13 +702,13 @@ examples:
     ),
     "verify": Command(
         "document",
-        "whether a report says what its plan gives when computed again",
+        "whether a report agrees with its plan, recomputed",
         _verify,
         """\
-REPORT is a report that was written as JSON or HTML. It is computed again from the plan in it, and every
-field is compared: brackets by what they claim, all else literally. A page (.html) is also compared
+REPORT is a report that was written as JSON or HTML. It is recomputed from the plan in it, and every
+field is compared: brackets by what they claim, everything else literally. A page (.html) is also compared
 with the data in it, and a file with the hash in REPORT.sha256, if there is one. Every field that is not
-confirmed is listed with what it should say.
+confirmed is listed with its correct value.
 
 exit code: 0 confirmed; 1 not confirmed or contradicted; 2 cannot be read; the largest of several.
 
@@ -719,12 +721,12 @@ examples:
     ),
     "audit": Command(
         "document",
-        "whether the scores of an attack, or the batches of a loader, agree with a plan",
+        "whether attack scores, or the batches of a loader, agree with a plan",
         _audit,
         """\
 TABLE is a file of comma-separated values whose first line says what it holds:
-  score,included              one run: the score of each canary, and 1 if it was in or 0 if not
-  with_record,without_record  many runs: the score of a run of each kind in every line
+  score,included              one run: the score of each canary, and 1 if it was included or 0 if not
+  with_record,without_record  many runs: the scores of one run of each kind per line
   step,example                the position of every example in the batch of each step, from 0 on
 
 Lower ends hold with the stated confidence. Without a plan nothing is tested.
@@ -743,17 +745,17 @@ examples:
         _ledger,
         """\
 ACTION is one of
-  init           begin a ledger with --epsilon and --delta
+  init           start a ledger with --epsilon and --delta
   add            count a release; refused (exit code 1) if it would exceed the budget
   total          what all releases cost together, and what is left
   would-exceed   whether one more fits: exit code 0 if it does, 1 if not
   show           all releases
-  verify         look at every line and compute every checkpoint again: exit code 1 if any is wrong
+  verify         check every line and recompute every checkpoint: exit code 1 if any is wrong
 RELEASE is a plan (.toml, .json), a report (.json, .html), which is verified first, or mechanisms such as
 "gaussian noise_multiplier=2 x 10".
 
 Releases that are chosen after seeing earlier results need --choice adaptive (default): the claim is the
-budget, and a filter keeps it. For a list that was fixed in advance, --choice fixed composes it exactly.
+budget, and a filter enforces it. With --choice fixed, a list fixed in advance is composed exactly.
 
 examples:
   sharpdp ledger init budget.jsonl --epsilon 3 --delta 1e-6 --unit person --adjacency replace-one

@@ -104,7 +104,7 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
         """
         if self.begun == 0:
             raise InvalidArgument(
-                "no round was begun yet, so that nothing is known of the clients."
+                "no round was started yet, so nothing about the clients was released."
             )
         return account(self.plan.begun(self.begun))
 
@@ -130,7 +130,7 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
         if self.begun >= self.last:
             check_counted(self.last, self.plan.rounds, "rounds")
             raise InvalidArgument(
-                f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
+                f"rounds must be more to continue; got {self.plan.rounds}, all of which were started."
             )
         nodes = sorted(grid.get_node_ids())
         if len(nodes) != self.plan.population:

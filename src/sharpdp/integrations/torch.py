@@ -61,7 +61,7 @@ class BatchSampler(HintedKeywords):
     """The batches of one run of a scheme, as lists of indices: ``DataLoader(batch_sampler=...)``.
 
     One pass over it is one run, from the step at which it stands to the last; with
-    ``steps_per_pass=plan.steps_per_epoch`` one pass is one epoch. It goes on where it was left, and
+    ``steps_per_pass=plan.steps_per_epoch`` one pass is one epoch. It continues where it stopped, and
     never starts anew: to go through the same batches again is more than was accounted for. So a pass
     after the last is an error.
 

@@ -257,7 +257,9 @@ class BlockRun(HintedKeywords):
     def mechanism(self) -> ShuffledBlocks:
         """The mechanism of the epochs that were begun."""
         if self.begun == 0:
-            raise InvalidArgument("no epoch was begun yet, so that nothing is known of the data.")
+            raise InvalidArgument(
+                "no epoch was started yet, so nothing about the data was released."
+            )
         return self.plan.begun(self.begun)
 
     @property
@@ -288,7 +290,7 @@ class BlockRun(HintedKeywords):
             if not self.left:
                 check_counted(self._counted, self.plan.epochs, "epochs")
                 raise InvalidArgument(
-                    f"epochs must be more to go on; got {self.plan.epochs}, all of which were begun."
+                    f"epochs must be more to continue; got {self.plan.epochs}, all of which were started."
                 )
             blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
             self._journal.begin()
@@ -303,7 +305,7 @@ class BlockRun(HintedKeywords):
             return self.parameters
 
     def close(self) -> None:
-        """Let another process go on with the run at its path; a finished run does so by itself."""
+        """Let another process continue the run at its path; a finished run does so automatically."""
         self._journal.close()
 
     def _noisy(self, records: NDArray[np.int64]) -> Floats:
@@ -330,7 +332,7 @@ class BlockRun(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many epochs as it allows are
                 counted in it before the first one is run, and no more are run, now or later; None for
                 none.
-            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
 
         Returns:
             The run itself.

@@ -1,4 +1,4 @@
-"""Checkpoints: what a training run needs to go on, read only by the run that wrote it."""
+"""Checkpoints: what a training run needs to continue, read only by the run that wrote it."""
 
 from __future__ import annotations
 

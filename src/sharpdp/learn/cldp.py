@@ -342,7 +342,7 @@ class ClientRun(HintedKeywords):
         """The mechanism of the rounds that were begun."""
         if self.begun == 0:
             raise InvalidArgument(
-                "no round was begun yet, so that nothing is known of the clients."
+                "no round was started yet, so nothing about the clients was released."
             )
         return self.plan.begun(self.begun)
 
@@ -380,7 +380,7 @@ class ClientRun(HintedKeywords):
             if not self.left:
                 check_counted(self._counted, self.plan.rounds, "rounds")
                 raise InvalidArgument(
-                    f"rounds must be more to go on; got {self.plan.rounds}, all of which were begun."
+                    f"rounds must be more to continue; got {self.plan.rounds}, all of which were started."
                 )
             drawn = next(self._one_round.batches(self._rng))
             # mixed before they report: reports drawn in a random order are mixed reports
@@ -413,7 +413,7 @@ class ClientRun(HintedKeywords):
             self.close()
 
     def close(self) -> None:
-        """Let another process go on with the run at its path; a finished run does so by itself."""
+        """Let another process continue the run at its path; a finished run does so automatically."""
         self._journal.close()
 
     def run(
@@ -430,7 +430,7 @@ class ClientRun(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many rounds as it allows are
                 counted in it before the first one is run, and no more are run, now or later; None for
                 none.
-            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
 
         Returns:
             The run itself.

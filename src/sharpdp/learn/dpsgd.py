@@ -273,7 +273,7 @@ class Training(HintedKeywords):
         when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
         """
         if self.begun == 0:
-            raise InvalidArgument("no step was run yet, so that nothing is known of the data.")
+            raise InvalidArgument("no step was run yet, so nothing about the data was released.")
         return account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
 
     def epsilon(self, *, delta: float) -> Bracket:
@@ -419,7 +419,7 @@ class Training(HintedKeywords):
             progress: False to print no progress.
             budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted
                 in it before the first one is run, and no more are run, now or later; None for none.
-            budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
             group_size: How many records one protected unit, such as a user, has in the data; None for
                 that of the budget.
 
@@ -493,7 +493,7 @@ class Training(HintedKeywords):
             return f"epsilon is not known: {fault}"
 
     def save(self, path: str | Path) -> None:
-        """Write everything needed to go on; the old file stays until the new one is complete.
+        """Write everything needed to continue; the old file stays until the new one is complete.
 
         The path must be free, or that of this run. Later steps are saved there as well, so that the
         file never counts fewer steps than were released.
@@ -547,7 +547,7 @@ class Training(HintedKeywords):
         return self
 
     def close(self) -> None:
-        """Let another process go on from the checkpoint; a finished run does so by itself."""
+        """Let another process continue from the checkpoint; a finished run does so automatically."""
         if self._file is not None:
             self._file.close()
 
@@ -709,7 +709,7 @@ def _checked(
         )
     if isinstance(mechanism.batches, MinSeparation):
         raise InvalidArgument(
-            "mechanism must have batches that Training can draw; got MinSeparation, a promise about "
+            "mechanism must have batches that Training can draw; got MinSeparation, a property of "
             "batches of somebody else. DeterministicBatches keep it, with separation = steps_per_epoch."
         )
     check_examples(inputs, targets)

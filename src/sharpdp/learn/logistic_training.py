@@ -183,7 +183,7 @@ class LastIterateTraining(HintedKeywords):
         return self
 
     def close(self) -> None:
-        """Let another process go on from the checkpoint; a finished run does so by itself."""
+        """Let another process continue from the checkpoint; a finished run does so automatically."""
         self._training.close()
 
     def release(self) -> NDArray[np.float64]:
@@ -266,7 +266,7 @@ class _Descent(Training):
     def _parts(self) -> Mechanism:
         """The runs from release to release, the last one up to the present step."""
         if self.step == 0:
-            raise InvalidArgument("no step was run yet, so that nothing is known of the data.")
+            raise InvalidArgument("no step was run yet, so nothing about the data was released.")
         ends = sorted({*self.releases, self.step})
         if getattr(self.hidden.batches, "order", "") == "kept" and len(ends) > 1:
             raise InvalidArgument(

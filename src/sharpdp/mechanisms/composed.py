@@ -336,9 +336,9 @@ class Grouped(Mechanism):
     It runs what the mechanism runs. `account(mechanism, group_size=k)` asks for it part by part.
 
     - add/remove: one data set has up to `group_size` records that the other lacks.
-    - zero-out: up to so many records are replaced by null records.
-    - replace-one: up to so many records have two different values each.
-    - neighboring inputs: a chain of so many neighbors leads from one to the other.
+    - zero-out: up to that many records are replaced by null records.
+    - replace-one: up to that many records have two different values each.
+    - neighboring inputs: a chain of that many neighbors leads from one to the other.
 
     Args:
         mechanism: what is run; not composed of others.

@@ -20,11 +20,11 @@ __all__ = ["CorrelatedNoise", "MinSeparation"]
 
 @dataclass(frozen=True, kw_only=True)
 class MinSeparation(HintedKeywords):
-    """A promise about batches that are drawn elsewhere: an example rests between two uses.
+    """A stated property of batches that are drawn elsewhere: a minimum separation between two uses.
 
-    Every example is in at most ``participations`` batches, and between two of them at least
-    ``separation - 1`` others pass; which ones is fixed without looking at the records, or follows from
-    released numbers. As in federated learning with timers on the devices. It draws no batches.
+    Every example is in at most ``participations`` batches, with at least ``separation - 1`` other batches
+    between two of them; which ones is fixed without looking at the records, or follows from released
+    numbers. An example is federated learning with timers on the devices. It draws no batches.
 
     Args:
         steps: number of batches in the run, at least 1.
@@ -71,7 +71,7 @@ class MinSeparation(HintedKeywords):
         )
 
     def describe(self) -> str:
-        """The promise in one line.
+        """The property in one line.
 
         >>> MinSeparation(steps=2000, separation=100).describe()
         'separated participation: 2,000 steps, at most 20 of them with an example, at least 100 apart'
@@ -86,7 +86,7 @@ class MinSeparation(HintedKeywords):
     ) -> Iterator[Indices]:
         """None: the batches come from elsewhere; see `BatchScheme.batches` for the arguments."""
         raise InvalidArgument(
-            "MinSeparation draws no batches: it is a promise about those that you draw. "
+            "MinSeparation draws no batches: it states a property of those that you draw. "
             "DeterministicBatches keep it, with separation = steps_per_epoch."
         )
 
@@ -95,14 +95,14 @@ class MinSeparation(HintedKeywords):
 class CorrelatedNoise(BatchQueries):
     """DP-SGD whose noise is correlated over steps by a strategy matrix: DP-FTRL, the matrix mechanism.
 
-    In each step the gradients of the batch are clipped to l2 norm at most ``clip`` and summed: x_t.
-    Released is x_t + noise_multiplier * clip * (C^-1 z)_t, where the z_t are independent standard normal
-    vectors and C is the lower-triangular ``strategy``. So later noise cancels some of the earlier one,
-    and sums over many steps are more accurate than with independent noise. It is the same, up to a linear
-    map, as to release C x + noise_multiplier * clip * z.
+    In each step, the gradients of the batch are clipped to l2 norm at most ``clip`` and summed: x_t. The
+    step releases x_t + noise_multiplier * clip * (C^-1 z)_t, where the z_t are independent standard
+    normal vectors and C is the lower-triangular ``strategy``. Later noise thus cancels part of the
+    earlier noise, and sums over many steps are more accurate than with independent noise. Up to a linear
+    map, this is the same as releasing C x + noise_multiplier * clip * z.
 
-    The batches say when an example may take part, and the same object draws them. It takes the place of a
-    separate description of participation patterns:
+    The batch scheme determines when an example may take part, and the same object draws the batches. It
+    replaces a separate description of participation patterns:
 
     - `DeterministicBatches`: single participation, or in the same position of each epoch;
     - `MinSeparation`: at most k times, at least b steps apart;
@@ -110,7 +110,7 @@ class CorrelatedNoise(BatchQueries):
     - `BallsAndBins` with kept bins: in a random position, the same in each epoch;
     - `ShuffledBatches`, and `BallsAndBins` with redrawn bins: once in each epoch, no amplification known.
 
-    The noise multiplier is not divided by the norms of the columns of C: twice the strategy is half the
+    The noise multiplier is not divided by the norms of the columns of C: doubling the strategy halves the
     noise.
 
     Args:

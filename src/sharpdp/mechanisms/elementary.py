@@ -1,4 +1,4 @@
-"""Mechanisms given by their noise, by a promise, or by the pair of distributions they make."""
+"""Mechanisms given by their noise, by a stated guarantee, or by their pair of distributions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,10 +93,10 @@ class Laplace(Mechanism):
 
 @dataclass(frozen=True)
 class PureDP(Mechanism):
-    """Any mechanism of which nothing is known but that it is epsilon-DP.
+    """Any mechanism that is known only to be epsilon-DP.
 
     Args:
-        epsilon: the promised epsilon; 0, or 1e-30 to 1e30.
+        epsilon: the stated epsilon; 0, or 1e-30 to 1e30.
 
     Raises:
         InvalidArgument: epsilon is out of range.
@@ -124,11 +124,11 @@ class PureDP(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateDP(Mechanism):
-    """Any mechanism of which nothing is known but that it is (epsilon, delta)-DP.
+    """Any mechanism that is known only to be (epsilon, delta)-DP.
 
     Args:
-        epsilon: the promised epsilon; 0, or 1e-30 to 1e30.
-        delta: the promised delta, in [0, 1).
+        epsilon: the stated epsilon; 0, or 1e-30 to 1e30.
+        delta: the stated delta, in [0, 1).
 
     Raises:
         InvalidArgument: epsilon or delta is out of range.

@@ -159,7 +159,7 @@ def _up(*factors: float, plus: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class LastIterate(BatchQueries):
-    """Noisy gradient descent of which nothing but the last model is released.
+    """Noisy gradient descent of which only the last model is released.
 
     Each step takes a batch, sums the gradients of its records, adds Gaussian noise of standard deviation
     noise_multiplier * gradient_norm per coordinate, divides by the batch size B of the plan, and moves:
@@ -169,13 +169,13 @@ class LastIterate(BatchQueries):
     then projects w onto a convex set of the given diameter, if there is one. The start does not depend on
     the data; it may be random.
 
-    What earlier steps reveal fades only if steps contract, which takes a known `loss`. Without one the
-    answer is that of releasing every step, and no better one exists: for some losses the last model alone
-    tells all that the steps would.
+    The influence of earlier steps fades only if steps contract, which requires a known `loss`. Without
+    one, the answer is that of releasing every step, and no better one exists: for some losses, the last
+    model alone reveals as much as all steps together.
 
-    Checkpoints, curves of the loss on training data and averages of iterates are further releases. A run
-    of which two models are released is two runs, one after the other: ``first + second``, the second with
-    the steps after the first release.
+    Checkpoints, loss curves on training data and averages of iterates are additional releases. A run that
+    releases two models is a sequence of two runs, ``first + second``, the second with the steps after the
+    first release.
 
     Args:
         batches: the batch scheme that the run follows. Deterministic (with all records in one batch:

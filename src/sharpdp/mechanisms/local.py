@@ -112,8 +112,9 @@ class LocalLaplace(Mechanism):
 class LocalGaussian(Mechanism):
     """A value between 0 and 1, reported with Gaussian noise.
 
-    No pure local epsilon is finite: far reports tell values apart. A shuffler hides them all the same.
-    For other intervals the noise counts in units of their length; for vectors see `ShuffledReports`.
+    The local epsilon is infinite, because reports far out in the tails distinguish values. A shuffler
+    still hides most reports. For other intervals, the noise is in units of their length; for vectors, see
+    `ShuffledReports`.
 
     Args:
         noise_multiplier: the standard deviation of the noise, for values of an interval of length 1;

@@ -26,7 +26,7 @@ class RandomlyInitializedGD(Mechanism):
 
     The step size is 1. ``claim`` has no default, since it changes the answer:
 
-    - "instance": for this data set and this neighbor, whose sensitivity it is. Nothing is promised
+    - "instance": for this data set and this neighbor, whose sensitivity is given. Nothing is claimed
       about any other record.
     - "worst-case": for all neighbors; the sensitivity must be the largest over all of them at each
       start. For clipped least squares it is the clipping norm at every start: the random start

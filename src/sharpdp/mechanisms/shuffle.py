@@ -53,18 +53,18 @@ class ShuffledReports(Mechanism):
     - ``randomizer="shared"``: all users of a round run the same local_epsilon-LDP randomizer,
       whatever it is. It may be another one in the next round, chosen after seeing this one.
     - ``randomizer="individual"``: the records are mixed first; the i-th of them is then reported by
-      the i-th randomizer, each local_epsilon-LDP, chosen after seeing the earlier reports. What a
-      randomizer is like must not tell who sent a report: users who bring randomizers of their own
-      to unmixed records are not hidden by mixing the reports.
+      the i-th randomizer, each local_epsilon-LDP, chosen after seeing the earlier reports. The
+      randomizer must not reveal who sent a report: shuffling reports does not hide users who apply their
+      own randomizers to unshuffled records.
     - ``randomizer=RandomizedResponse(...)``, ``LocalLaplace(...)`` or ``DiscreteRandomizer(...)``: all
       users run this one, and ``local_epsilon`` is its own.
     - ``randomizer=BlanketRandomizer(...)``: all users run the same randomizer, of which a part is known
       that does not depend on the record.
     - ``randomizer=LocalGaussian(...)``: all users report a value of an interval with this noise.
     - ``randomizer=Gaussian(...)``, ``ApproximateDP(...)``, ``FinitePair(...)`` or ``PrivacyLoss(...)``:
-      all users run the same randomizer, and for any two records its reports are no easier to tell apart,
-      in either order, than the outputs of this mechanism. So ``Gaussian(noise_multiplier=z)`` stands for
-      vectors of any dimension whose distance is at most 1, reported with normal noise z in each
+      all users run the same randomizer, and for any two records its reports are no easier to distinguish,
+      in either direction, than the outputs of this mechanism. So ``Gaussian(noise_multiplier=z)`` stands
+      for vectors of any dimension whose distance is at most 1, reported with normal noise z in each
       coordinate, and ``ApproximateDP(epsilon=e, delta=d)`` for any (e, d)-LDP randomizer.
       ``local_epsilon`` is infinite for these.
 
@@ -377,7 +377,7 @@ def _known(randomizer: object) -> None:
     if randomizer not in ("shared", "individual"):
         raise InvalidArgument(
             f"randomizer must be {allowed}; got {randomizer!r}. "
-            "Use 'individual' if each place in the mixed order has a randomizer of its own."
+            "Use 'individual' if each position in the shuffled order has its own randomizer."
         )
 
 

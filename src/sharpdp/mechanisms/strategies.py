@@ -135,9 +135,9 @@ class _Toeplitz(Strategy):
 class BandedStrategy(_Toeplitz):
     """A lower-triangular Toeplitz matrix with few diagonals: C[s, t] = coefficients[s - t].
 
-    The noise of a step takes as many earlier vectors of noise as there are bands, less one. One
-    coefficient is independent noise, as in DP-SGD. It has no number of steps of its own: that is what the
-    batches of a run say, and a run that stops early has the same strategy.
+    The noise of a step uses one earlier noise vector for every band after the first. A single
+    coefficient is independent noise, as in DP-SGD. The strategy does not fix the number of steps: the
+    batches of a run do, and a run that stops early has the same strategy.
 
     Args:
         coefficients: the first column from the diagonal downwards; the first one 1e-30 to 1e30, the

@@ -52,17 +52,17 @@ Queries = TypeVar("Queries", bound="BatchQueries")
 class BatchQueries(Mechanism):
     """Adaptive linear queries on batches: each step releases a noisy sum over the batch of the step.
 
-    In each step a function of one record, with values of l2 norm at most 1, is chosen after seeing
-    all earlier results; released is its sum over the batch plus Gaussian noise of standard deviation
-    ``noise_multiplier`` per coordinate. Which examples were in a batch is not released.
+    In each step, a function of one record, with values of l2 norm at most 1, is chosen after seeing
+    all earlier results. Its sum over the batch is released with Gaussian noise of standard deviation
+    ``noise_multiplier`` per coordinate. The members of a batch are not released.
 
-    DP-SGD is this with clipped gradients, divided by the clipping norm, for queries; and every query
-    is the gradient of some loss (a linear one). So the two are equally private, and `parts` are
-    those of DP-SGD.
+    DP-SGD is the special case in which the queries are clipped gradients divided by the clipping norm;
+    conversely, every query is the gradient of some (linear) loss. So the two are equally private, and
+    `parts` are those of DP-SGD.
 
-    The neighbors are those of the scheme: zero-out for every scheme, also add/remove where every
-    example is drawn by itself, and replace-one. Add/remove is the default
-    over Poisson batches without a ``dataset_size``, zero-out over all others.
+    The adjacencies are those of the scheme: zero-out and replace-one for every scheme, and add/remove
+    where every example is sampled independently. Add/remove is the default over Poisson batches without
+    a ``dataset_size``, zero-out over all others.
 
     Args:
         batches: the batch scheme that the run follows.
@@ -176,14 +176,13 @@ class DPSGD(BatchQueries):
     With noise added to the mean of a batch of size B instead, the standard deviation is
     noise_multiplier * C / B. Per-step noise is independent. The value of C cancels.
 
-    The neighbors: over Poisson batches without a ``dataset_size`` add/remove (default) or zero-out;
-    over all other schemes zero-out (default), because the number of records settles the sample rate,
-    the steps or the divisor and is then public. Poisson batches with a ``dataset_size``, balls in
-    bins, random allocation and truncated Poisson batches know add/remove as well, for numbers that
-    are chosen without looking at the data, and so do deterministic batches if all other records keep
-    their batches.
-    Replace-one is known over all of these: by the pair of opposite gradients over Poisson, truncated,
-    deterministic and fixed-size batches, through a null record over the others.
+    Adjacencies: over Poisson batches without a ``dataset_size``, add/remove (default) or zero-out; over
+    all other schemes, zero-out (default), because the number of records determines the sample rate, the
+    steps or the divisor and is then public. Poisson batches with a ``dataset_size``, balls-and-bins,
+    random allocation and truncated Poisson batches also support add/remove, if these numbers are chosen
+    without looking at the data, and so do deterministic batches if all other records keep their batches.
+    Replace-one is supported by all of these: by the pair of opposite gradients over Poisson, truncated,
+    deterministic and fixed-size batches, and through a null record over the others.
 
     Args:
         batches: the batch scheme that the run follows.

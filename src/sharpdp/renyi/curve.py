@@ -77,12 +77,12 @@ class Summed:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RenyiCurve(Mechanism, Tabular):
-    """Any mechanism of which nothing is known but its Renyi divergences, in both directions.
+    """Any mechanism that is known only by its Renyi divergences, in both directions.
 
-    Either ``orders`` and ``values`` are given, or ``function``. Between the orders (order - 1) times the
-    divergence is convex, so that chords are upper bounds too. Lists as Opacus makes them (its ``rdp``,
-    with its orders) can be passed as they are, and ``orders`` and ``values`` of the curve can be passed
-    on.
+    Give either ``orders`` and ``values``, or ``function``. Between the orders, (order - 1) times the
+    divergence is convex, so chords are upper bounds as well. Lists from Opacus (its ``rdp`` and its
+    orders) can be passed unchanged, and ``orders`` and ``values`` of the curve can be passed to other
+    tools.
 
     Holds when: the values bound the divergence of both directions, for all neighbors.
 

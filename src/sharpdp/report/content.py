@@ -301,14 +301,14 @@ def _reading(results: Results) -> tuple[str, ...]:
     suggestions = guarantee.suggestions(delta=deltas[0]) if deltas else ()
     if not guarantee.lower_derivations:
         return (
-            "Each upper end is a guarantee. No lower side is known: how far the upper ends are from "
-            "the truth is open.",
+            "Each upper end is a guarantee. No lower bound is known, so it is not known how far the "
+            "upper ends are from the truth.",
             *suggestions,
         )
     return (
-        "The truth lies between the two ends. The upper end is the guarantee; the lower end says "
-        "how much better any analysis could possibly make it. Both are rounded outwards to four digits; "
-        "the report as JSON has all of them.",
+        "The truth lies between the two ends. The upper end is the guarantee; the lower end is the best "
+        "that any analysis could prove. Both are rounded outwards to four digits; the report as JSON has "
+        "all digits.",
         *suggestions,
     )
 
@@ -343,9 +343,10 @@ def _risks(results: Results) -> list[str]:
             f"{percent(few, ROUND_CEILING)} is right in at most {right} of the cases."
         )
     lines.append(
-        f"A secret of one record that would be guessed with a chance of {percent(chance, ROUND_CEILING)} "
-        f"without the release (an attribute, or the record itself) is found with a chance of at most "
-        f"{limit}. answer.risk() and sharpdp risk have other chances, and what each number assumes."
+        "A secret of one record (an attribute, or the record itself) that would be guessed with "
+        f"probability {percent(chance, ROUND_CEILING)} without the release is guessed with probability "
+        f"at most {limit}. answer.risk() and sharpdp risk answer for other probabilities, and state what "
+        "each number assumes."
     )
     return lines
 
@@ -382,12 +383,13 @@ def _grounds(results: Results) -> list[str]:
     ranked = sorted(guarantee.bounds, key=lambda bound: not decided[bound])
     lines = [_theorem(bound, tuple(map(str, decided[bound]))) for bound in ranked]
     certified = (
-        "Certified: the upper ends hold, for what was run and for these neighbors, if the conditions "
-        "above do; no analysis can go below the lower ends, since something that the conditions allow "
-        "attains them. The errors of discretization, truncation and rounding are bounded and counted "
-        "in."
+        "Certified: if the conditions above hold, the upper ends hold for what was run and for these "
+        "neighbors; no analysis can go below the lower ends, since something that the conditions allow "
+        "attains them. The errors of discretization, truncation and rounding are bounded and included."
     )
-    width = f"Brackets were asked for with relative width {guarantee.relative_width:g} or less."
+    width = (
+        f"Brackets were requested with a relative width of at most {guarantee.relative_width:g}."
+    )
     return [*lines, certified, *_reviewed(results), width]
 
 
@@ -418,7 +420,9 @@ def _reviewed(results: Results) -> list[str]:
 def _theorem(bound: Bound, decided: tuple[str, ...]) -> str:
     sides = " and ".join(str(side) for side in bound.sides)
     ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
-    verdict = f"Decided the {ends}" if decided else "Was asked too and decided no end of epsilon"
+    verdict = (
+        f"Determined the {ends}" if decided else "Also evaluated; determined no end of epsilon"
+    )
     conditions = f"You must ensure: {bound.holds_when}. " if bound.holds_when else ""
     if bound.attained_when:
         conditions += f"The lower bound is attained when {bound.attained_when}. "
@@ -433,9 +437,9 @@ def _checks(results: Results) -> list[Block]:
         return [Items((f"No plan: {results.unwritten}", *lines))]
     lines += [
         f"SHA-256 of the plan: {results.plan.hash}",
-        f"To check every field against a new computation: {VERIFY} (the report written as JSON or "
-        "as HTML; text and Markdown cannot be checked). The hash is that of the plan below in one "
-        "line, with sorted names and without spaces.",
+        f"To check every field against a new computation: {VERIFY} (for a report written as JSON or "
+        "HTML; text and Markdown cannot be checked). The hash is that of the plan below on one line, "
+        "with sorted names and without spaces.",
     ]
     plan = json.dumps(results.plan.to_dict(), indent=2, sort_keys=True)
     return [Items(tuple(lines)), Code("The plan", "json", plan)]

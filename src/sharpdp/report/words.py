@@ -68,10 +68,10 @@ RUNS: dict[type, Sentence] = {
         "by which the statistic differs between neighbors, in l1 norm."
     ),
     PureDP: lambda run: (
-        f"Something is released of which nothing is known but that it is {run.epsilon:.12g}-DP."
+        f"The result of a mechanism is released that is known only to be {run.epsilon:.12g}-DP."
     ),
     ApproximateDP: lambda run: (
-        "Something is released of which nothing is known but that it is "
+        "The result of a mechanism is released that is known only to be "
         f"({run.epsilon:.12g}, {run.delta:.12g})-DP."
     ),
     FinitePair: lambda run: (
@@ -87,8 +87,8 @@ RUNS: dict[type, Sentence] = {
         f"{run.local_epsilon:.12g} to 1 against each other answer."
     ),
     LocalLaplace: lambda run: (
-        "A value between 0 and 1 is reported with Laplace noise, so that the report has local "
-        f"epsilon {run.local_epsilon:.12g}."
+        "A value between 0 and 1 is reported with Laplace noise, which gives the report local epsilon "
+        f"{run.local_epsilon:.12g}."
     ),
     LocalGaussian: lambda run: (
         "A value between 0 and 1 is reported with Gaussian noise of standard deviation "
@@ -136,8 +136,8 @@ RUNS: dict[type, Sentence] = {
         f"noise is added: its standard deviation is {run.noise_multiplier:.12g} times the largest norm "
         "of a gradient. "
         + (
-            "Nothing is assumed of the loss. For some losses the last model alone then tells all that "
-            "releasing every step would, so that the numbers are the same (annamalai2024)."
+            "Nothing is assumed about the loss. For some losses the last model alone reveals as much as "
+            "all steps together, so the numbers are those of releasing every step (annamalai2024)."
             if run.loss is None
             else f"Assumed: {run.loss.describe()}; learning rate {run.learning_rate:.12g}"
             + (
@@ -156,9 +156,9 @@ RUNS: dict[type, Sentence] = {
         "The result of one noisy step of gradient descent from a random start is released. This is "
         f"{run.describe()}."
     ),
-    ProfileMechanism: lambda run: f"Something is released: a {run.describe()}.",
-    RenyiCurve: lambda run: f"Something is released: a {run.describe()}.",
-    TradeoffCurve: lambda run: f"Something is released: a {run.describe()}.",
+    ProfileMechanism: lambda run: f"The result of a {run.describe()} is released.",
+    RenyiCurve: lambda run: f"The result of a {run.describe()} is released.",
+    TradeoffCurve: lambda run: f"What is released has a {run.describe()}.",
 }
 """What each kind does."""
 
@@ -173,13 +173,13 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (
         (CorrelatedNoise, DPSGD),
-        "It is not checked that batches are really drawn as said above, with random bits "
-        "that nobody can guess, and that nobody learns who was in which batch.",
+        "It is not checked that batches are drawn as described above, with unpredictable random bits, "
+        "and that nobody learns which examples are in which batch.",
     ),
     (
         (CorrelatedNoise,),
-        "It is not checked that the noise of every step is that of the strategy: with z that is drawn "
-        "anew after a restart, or with other rows of C^-1, it is not.",
+        "It is not checked that the noise of every step is that of the strategy: drawing z anew after a "
+        "restart, or using other rows of C^-1, violates this.",
     ),
     (
         (LastIterate,),
@@ -188,15 +188,15 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (
         (LastIterate,),
-        "It is not checked that the loss is what is assumed above, for every record that there could be, "
-        "and that no step has momentum or another step size.",
+        "It is not checked that the loss satisfies the assumptions above for every possible record, and "
+        "that no step uses momentum or a different step size.",
     ),
     (
         (BatchQueries, CorrelatedNoise, DPSGD),
         "It is not checked that sums are divided by a constant of the plan, and not by the "
-        "size of a batch. Where the constant, the sample rate or the number of steps is computed from "
-        "the number of records, that number is public, and the guarantee is for neighbors with equally "
-        "many records (zero-out or replace-one), not for add/remove.",
+        "size of a batch. If the constant, the sample rate or the number of steps is computed from the "
+        "number of records, that number is public, and the guarantee is for neighbors with the same "
+        "number of records (zero-out or replace-one), not for add/remove.",
     ),
     (
         (ShuffledReports, SampledReports),
@@ -205,15 +205,15 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
     ),
     (
         (ShuffledBlocks,),
-        "It is not checked that the blocks are fixed, that the order is drawn anew in "
-        "every epoch and kept secret, and that the noise covers the difference of two whole blocks.",
+        "It is not checked that the blocks are fixed, that a new order is drawn in every epoch and kept "
+        "secret, and that the noise covers the difference between two whole blocks.",
     ),
     (
         (Gaussian, Laplace),
         "It is not checked that the sensitivity is what the noise was scaled by, for all data "
         "sets and not only for this one.",
     ),
-    (GIVEN_FACTS, "It is not checked that what was given about the mechanism is true."),
+    (GIVEN_FACTS, "It is not checked that the stated facts about the mechanism are true."),
     (
         (
             CorrelatedNoise,
@@ -244,7 +244,7 @@ def in_words(mechanism: Mechanism) -> list[str]:
     """What was run, a sentence for each part.
 
     >>> in_words(PureDP(1.0) * 3)
-    ['3 times: Something is released of which nothing is known but that it is 1-DP.']
+    ['3 times: The result of a mechanism is released that is known only to be 1-DP.']
     """
     if not isinstance(mechanism, Repeated | Sequence):
         return [sentence_for(mechanism)]
@@ -291,8 +291,8 @@ def neighbors(adjacency: Adjacency, group_size: int = 1) -> str:
         Adjacency.ZERO_OUT: f"up to {group_size} records are replaced by null records, which contribute "
         "zero",
         Adjacency.REPLACE_ONE: f"up to {group_size} records have different values in the two data sets",
-        Adjacency.NEIGHBORS: f"a chain of up to {group_size} neighbors, for each of which the "
-        "sensitivity, or the promise, holds, leads from one input to the other",
+        Adjacency.NEIGHBORS: f"two inputs connected by a chain of up to {group_size} neighbors, for each "
+        "of which the stated sensitivity or guarantee holds",
     }
     words = [] if adjacency is Adjacency.NEIGHBORS else [str(adjacency)]
     if group_size > 1:
@@ -333,7 +333,7 @@ def attacker_goal(adjacency: Adjacency, group_size: int = 1) -> tuple[str, str]:
 
 
 def unit(mechanism: Mechanism, group_size: int = 1) -> str:
-    """What is protected; for groups, up to so many of that together.
+    """What is protected; for groups, up to that many together.
 
     >>> unit(Gaussian(1.0))
     'whatever neighboring inputs differ by'
@@ -386,16 +386,15 @@ def sampler(mechanism: Mechanism) -> list[str]:
             drawn = part.reports if isinstance(part, SampledReports) else part
             users = f"{drawn.users:,} of {part.population:,}"
             lines.append(
-                f"In every round {users} users are drawn without replacement, all choices equally "
-                "likely, independently of other rounds; nobody but the shuffler knows which."
+                f"In every round, {users} users are sampled uniformly without replacement, independently "
+                "of other rounds; only the shuffler knows which."
             )
         elif isinstance(part, ShuffledBlocks):
             lines.append(
-                f"The order of the {part.blocks:,} blocks is drawn anew for every epoch, all orders "
-                "equally likely."
+                f"A new, uniformly random order of the {part.blocks:,} blocks is drawn for every epoch."
             )
     if any(isinstance(part, GIVEN_FACTS) for part, _ in _parts(mechanism)):
-        lines.append("How batches are drawn, if any are, is part of what was given.")
+        lines.append("Any sampling is part of what was stated about the mechanism.")
     if not lines and not _shuffled(mechanism):
         return ["No sampling: the mechanism sees all of its input."]
     return lines
@@ -419,7 +418,7 @@ def trusted(mechanism: Mechanism) -> list[str]:
         "All of them run the same randomizer, in the same version"
         if shared
         else "The shuffler assigns users to randomizers at random; a randomizer that belongs to a "
-        "user gives its sender away"
+        "user reveals its sender"
     )
     alone = _alone(shuffled)
     return [
@@ -468,7 +467,7 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
     """
     theorems = [f"{part[0].upper()}{part[1:]}." for part in separate(conditions)]
     people = (
-        "Every person is one of the units that are protected, not several; who has several is protected "
+        "Every person contributes only one of the protected units; a person with several is protected "
         "less."
         if group_size == 1
         else f"Nobody has more than {group_size} records in the data."
@@ -477,11 +476,11 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
         "What ran is what this report describes, with these parameters.",
         *theorems,
         *(line for line in trusted(mechanism) if line.startswith("Trust")),
-        "Every other release about the same people is counted elsewhere, tuning included: in a ledger of "
-        "the data set, or in a report of all releases together.",
+        "Every other release about the same people, including tuning, is counted elsewhere: in a ledger "
+        "of the data set, or in a report on all releases together.",
         people,
-        "Only what is meant to be released is seen: logs, timing, checkpoints and the seed of the random "
-        "numbers stay inside.",
+        "Only the intended release can be seen: logs, timing, checkpoints and the seed of the random "
+        "numbers stay internal.",
     ]
 
 
@@ -500,7 +499,7 @@ def obligations(mechanism: Mechanism, group_size: int = 1) -> list[str]:
         "several records. The guarantee is about the unit above; whoever has k of them is protected "
         "less, by up to k times the epsilon at a larger delta."
         if group_size == 1
-        else f"more than {group_size} records. The guarantee is about groups of that size; whoever has "
+        else f"more than {group_size} records. The guarantee is for groups of that size; a person with "
         "more is protected less."
     )
     return [
