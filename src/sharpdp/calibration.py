@@ -23,11 +23,18 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Derivations, Guarantee
+from sharpdp.batches import (
+    BallsAndBins,
+    FixedSizeBatches,
+    PoissonBatches,
+    RandomAllocation,
+    ShuffledBatches,
+)
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.composition.composition import Composition
-from sharpdp.errors import InvalidArgument, NotCertified, WrongType
-from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
+from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.progress import Task, progress
@@ -51,6 +58,9 @@ MOST_TRIALS, FINE_TRIALS = 120, 6
 NEAR, BEHIND = 0.1, 4.0
 """A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
 behind the best one there if it is so much above it, and so many times the trial's own distance."""
+
+NEAR_GUESS, FARTHEST_GUESS = 0.05, 3.0
+"""Rough trials go on until one is so near the target; a guess farther off is given up."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
@@ -123,11 +133,14 @@ def calibrate(
         raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
     with progress(f"calibrating to {target.words}") as task:
         search = Search(template, target, _is_whole(template) if whole is None else whole, task)
-        inside, outside = search.straddle()
-        value = search.narrowed(inside, outside, error)
+        found = search.near_similar(error)
+        if found is None:
+            inside, outside = search.straddle()
+            found = search.narrowed(inside, outside, error), outside > inside
+    value, rising = found
     number = CalibratedCount(value) if search.whole else CalibratedNumber(value)
     number.relative_error = error
-    number._search, number._rising = search, outside > inside
+    number._search, number._rising = search, rising
     return number
 
 
@@ -195,13 +208,15 @@ class Target:
 
     They are not made again: leaving one out is safe.
     """
+    direct: bool | None = None
+    """Whether answers are asked for epsilon and not for delta; None where they say what is quicker."""
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
         guarantee = self._one_sided(mechanism, width, Side.UPPER)
         rough = width >= ROUGH_WIDTH and any(bound.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
-        direct = _is_direct(guarantee)
+        direct = self._is_direct(guarantee)
         ends = [self.read(guarantee.only(way), direct) for way in guarantee.derivations]
         low, high = min(ends, key=lambda interval: interval[1])
         if abs(high) < NEAR:
@@ -219,7 +234,20 @@ class Target:
         guarantee = self._one_sided(mechanism, width, Side.LOWER)
         if not guarantee.derivations:
             return False
-        return self.read(guarantee, _is_direct(guarantee))[0] > 0.0
+        return self.read(guarantee, self._is_direct(guarantee))[0] > 0.0
+
+    def reads_as(self, mechanism: Mechanism) -> Target:
+        """The same target, read off any answer as it is off that about this mechanism."""
+        guarantee = self._one_sided(mechanism, FIRST_WIDTH, Side.UPPER)
+        return replace(self, direct=self._is_direct(guarantee))
+
+    def _is_direct(self, answer: Guarantee) -> bool:
+        """Whether epsilon is asked as quickly as delta: of contours and Gaussians, not of other pairs."""
+        if self.direct is not None:
+            return self.direct
+        runs = (derivation.composition for derivation in answer.derivations)
+        pairs = (run.single_pair for run in runs if isinstance(run, Composition))
+        return all(pair is None or isinstance(pair, GaussianPair) for pair in pairs)
 
     def _one_sided(self, mechanism: Mechanism, width: float, side: Side) -> Guarantee:
         """The guarantee by the derivations of one side alone.
@@ -309,13 +337,6 @@ def _epsilon_over(epsilon: float, delta: float) -> Callable[[Guarantee, bool], t
     return over
 
 
-def _is_direct(answer: Guarantee) -> bool:
-    """Whether epsilon is asked as quickly as delta: of contours and Gaussians, not of other pairs."""
-    runs = (derivation.composition for derivation in answer.derivations)
-    pairs = (run.single_pair for run in runs if isinstance(run, Composition))
-    return all(pair is None or isinstance(pair, GaussianPair) for pair in pairs)
-
-
 def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
     """A largest true-positive rate at a false-positive rate."""
     if tpr is None or fpr is None:
@@ -336,6 +357,27 @@ def _is_whole(template: Template) -> bool:
         if value > 1.0 and _accepted(template, int(value)):
             return not _accepted(template, value - 0.5)
     return False
+
+
+def _similar(mechanism: Mechanism, adjacency: Adjacency | str | None) -> Mechanism:
+    """A run over Poisson batches about as private as one over other batches, to know where to look.
+
+    Raises:
+        Unsupported: The mechanism is no such run.
+    """
+    scheme = mechanism.batches if isinstance(mechanism, DPSGD) else None
+    if isinstance(scheme, BallsAndBins | RandomAllocation | ShuffledBatches):
+        rate = scheme.participations / scheme.steps_per_epoch
+    elif isinstance(scheme, FixedSizeBatches):
+        rate = scheme.sample_rate
+    else:
+        raise Unsupported("no quicker mechanism is known to be similar.")
+    assert isinstance(mechanism, DPSGD)
+    # who replaces a record moves a sum twice as far, as does one that takes another's place in a batch
+    replaced = mechanism.adjacency(adjacency) is Adjacency.REPLACE_ONE
+    moved = 2.0 if replaced or isinstance(scheme, FixedSizeBatches) else 1.0
+    batches = PoissonBatches(sample_rate=min(rate, 1.0), steps=scheme.steps)
+    return DPSGD(batches, noise_multiplier=mechanism.noise_multiplier / moved)
 
 
 def _accepted(template: Template, value: float) -> bool:
@@ -375,6 +417,61 @@ class Search:
         over, reached = self.target.excess(mechanism, width)
         self.tried[value] = (over, min(width, reached))
         return over
+
+    def near_similar(self, error: float) -> tuple[float, bool] | None:
+        """The value, and whether larger ones miss the target, from a guess by quicker mechanisms.
+
+        None if none is known, or if the guess is so far off that a search is quicker.
+        """
+        target = replace(self.target, adjacency=None, behind=set())
+        quick = replace(self, template=self._similar_at, target=target, tried={}, values={})
+        try:
+            guess = quick.narrowed(*quick.straddle(), FIRST_WIDTH)
+            target = replace(
+                self.target.reads_as(self.template(guess)), adjacency=None, behind=set()
+            )
+            ends = [guess, guess + 1 if self.whole else 1.02 * guess]
+            low, high = (target.excess(quick.template(end), FIRST_WIDTH)[0] for end in ends)
+            slope = (high - low) / math.log(ends[1] / ends[0])
+            return self._near(math.log(guess), slope, error)
+        except (InvalidArgument, NotCertified, Unsupported):
+            return None
+
+    def _similar_at(self, value: float) -> Mechanism:
+        """The quicker mechanism for a value of the unknown."""
+        return _similar(self.template(value), self.target.adjacency)
+
+    def _near(self, place: float, slope: float, error: float) -> tuple[float, bool] | None:
+        """The value near a guess of its logarithm, and whether larger ones miss the target.
+
+        Rough answers improve on the guess and on how fast the quantity moves. None if they do not come
+        close.
+        """
+        if self.whole:
+            place = self._log(round(math.exp(place)))
+        last: Point | None = None
+        for _ in range(FINE_TRIALS):
+            excess = self._at(place, FIRST_WIDTH)
+            if last is not None and place != last[0]:
+                slope = (excess - last[1]) / (place - last[0])
+            if not (math.isfinite(excess) and math.isfinite(slope) and slope != 0.0):
+                return None
+            last = place, excess
+            if abs(excess) > FARTHEST_GUESS or abs(excess) > FARTHEST_GUESS * abs(slope):
+                return None
+            place -= excess / slope
+            if abs(excess) <= NEAR_GUESS:
+                break
+        else:
+            return None
+        rising, finest = slope > 0.0, self.finest(error)
+        if not self.whole:
+            found = self._polished(place, slope, finest, 0.5 * error)
+            return None if found is None else (found, rising)
+        a, b = self._around(place, slope, finest, error)
+        outside = math.copysign(math.inf, slope)
+        a, b = self._reopened(a, b, finest, -outside, outside)
+        return self._value(self._shrunk(a, b, finest, 0.0)[0]), rising
 
     def straddle(self) -> tuple[float, float]:
         """One value inside and one outside the target, as close as doubling finds them."""
@@ -465,28 +562,30 @@ class Search:
         reached = max(self.tried[end][1] for end in (inside, outside))
         if reached > finest:
             width = ROUGH_WIDTH if reached <= ROUGH_WIDTH else FIRST_WIDTH
-            apart = max(error, min(width, reached) / sharpness)
+            apart = max(error, min(width, reached) / sharpness, ROUGH_INTERVAL)
             # few fine answers do the rest, wherever rough ones put the crossing
-            a, b = self._shrunk(a, b, width, apart if self.whole else max(apart, ROUGH_INTERVAL))
-            found = None if self.whole else self._polished(a, b, width, finest, error)
-            if found is not None:
-                return found
-            a, b = self._around(a, b, width, finest, error)
+            a, b = self._shrunk(a, b, width, apart)
+            at_a, at_b = self._at(a, width), self._at(b, width)
+            slope = (at_b - at_a) / (b - a) if b != a else math.nan
+            if math.isfinite(slope) and slope != 0.0:
+                middle = _crossing((a, at_a), (b, at_b), [])
+                found = None if self.whole else self._polished(middle, slope, finest, error)
+                if found is not None:
+                    return found
+                around = self._around(middle, slope, finest, error)
+                if all(abs(end - middle) < max(abs(b - a), ROUGH_INTERVAL) for end in around):
+                    a, b = around
             a, b = self._reopened(a, b, finest, self._log(inside), self._log(outside))
-        a, _ = self._shrunk(a, b, finest, error)
+        a, _ = self._shrunk(a, b, finest, 0.0 if self.whole else error)
         return self._value(a)
 
-    def _polished(
-        self, a: float, b: float, width: float, finest: float, error: float
-    ) -> float | None:
+    def _polished(self, place: float, slope: float, finest: float, error: float) -> float | None:
         """A value that fine answers put inside, and within the error of the crossing by their slope.
 
         Fine answers take time. The slope is that of rough answers until two fine ones are far enough
         apart; None if the crossing is not found by a few of them.
         """
-        at_a, at_b = self._at(a, width), self._at(b, width)
-        slope = (at_b - at_a) / (b - a) if b != a else math.nan
-        place, rising = _crossing((a, at_a), (b, at_b), []), b > a
+        rising = slope > 0.0
         last: Point | None = None
         for _ in range(FINE_TRIALS):
             excess = self._at(place, finest)
@@ -497,27 +596,21 @@ class Search:
             last, crossing = (place, excess), place - excess / slope
             if excess <= 0.0 and abs(crossing - place) <= 0.8 * error:
                 return self._value(place)
-            place = crossing + math.copysign(0.3 * error, a - b)
+            place = crossing + math.copysign(0.3 * error, -slope)
         return None
 
     def _around(
-        self, a: float, b: float, width: float, finest: float, error: float
+        self, middle: float, slope: float, finest: float, error: float
     ) -> tuple[float, float]:
         """Two ends within the error of each other, about the crossing that finer answers have.
 
-        Rough answers say how fast the quantity moves, and one fine answer by how much they are off.
+        Rough answers say where it is and how fast the quantity moves, one fine answer by how much they
+        are off.
         """
-        at_a, at_b = self._at(a, width), self._at(b, width)
-        slope = (at_b - at_a) / (b - a) if b != a else math.nan
-        if not (math.isfinite(slope) and slope != 0.0):
-            return a, b
-        middle = _crossing((a, at_a), (b, at_b), [])
         if self.whole:
             middle, error = self._log(self._value(middle)), math.exp(-middle)
         crossing = middle - self._at(middle, finest) / slope
-        aside = math.copysign(0.45 * error, b - a)
-        if not min(a, b) - abs(b - a) < crossing < max(a, b) + abs(b - a):
-            return a, b
+        aside = math.copysign(0.45 * error, slope)
         return crossing - aside, crossing + aside
 
     def _log(self, value: float) -> float:
@@ -620,9 +713,8 @@ class Search:
         return a, b
 
     def _close(self, a: float, b: float, error: float) -> bool:
-        if self.whole:
-            return abs(round(math.exp(a)) - round(math.exp(b))) <= 1
-        return abs(a - b) <= error
+        adjacent = self.whole and abs(round(math.exp(a)) - round(math.exp(b))) <= 1
+        return adjacent or abs(a - b) <= error
 
     @staticmethod
     def _whole_between(a: float, b: float, c: float) -> float:
