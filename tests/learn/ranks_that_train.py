@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -307,5 +308,6 @@ def main(folder: Path, size: int, rank: int, *tasks: str) -> None:
 
 
 if __name__ == "__main__":
+    import_module("torch._dynamo")  # once for all ranks, whose optimizers need it
     place, ranks, *given = sys.argv[1:]
     fork(int(ranks), lambda rank: main(Path(place), int(ranks), rank, *given))
