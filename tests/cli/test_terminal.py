@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import math
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import sharpdp as dp
+from sharpdp.cli import main
 from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.terminal import Scale
 from sharpdp.cli.views import Axis, Emphasis, Extent, Group, TableLine, View
@@ -52,6 +54,27 @@ def shown(words: str, columns: int, **environment: str) -> str:
         assert process.wait() == 0, process.stderr.read() if process.stderr else said
     os.close(leader)
     return said.decode().replace("\r\n", "\n")
+
+
+class Terminal(io.StringIO):
+    """A terminal of 400 columns for answers of this process, whose start takes longer than most."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a wide terminal is sent as the answer."""
+    screen = Terminal()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", screen)
+        patched.delenv("NO_COLOR", raising=False)
+        patched.setenv("TERM", "xterm-256color")
+        patched.setenv("COLUMNS", "400")
+        assert main(words) == 0
+    return screen.getvalue()
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
@@ -98,10 +121,13 @@ def test_color_is_left_out_where_it_is_not_wanted() -> None:
         "bounds",
     ],
 )
-def test_color_changes_no_content(words: str) -> None:
+def test_color_changes_no_content(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every word of the plain answer stands in the colored one, too."""
-    colored = set(STYLE.sub("", shown(words, 400)).split())
-    plain = {word for word in shown(f"{words} --plain", 400).split() if not set(word) <= set("#-|")}
+    answer = shown_here(words.split(), monkeypatch)
+    assert STYLE.search(answer)
+    colored = set(STYLE.sub("", answer).split())
+    said = shown_here([*words.split(), "--plain"], monkeypatch)
+    plain = {word for word in said.split() if not set(word) <= set("#-|")}
     missing = {word for word in plain if not {word, word.strip(",|:")} & colored}
     assert not missing
 
@@ -125,19 +151,9 @@ def test_without_rich_the_text_is_plain(tmp_path: Path) -> None:
         "account laplace\x00scale=1 --delta 1e-5",
     ],
 )
-def test_every_table_has_a_title(words: str) -> None:
+def test_every_table_has_a_title(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [word.replace("\x00", " ") for word in words.split()]
-    leader, follower = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "sharpdp", *parts],
-        stdout=follower,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-    ) as process:
-        os.close(follower)
-        first = os.read(leader, 4)
-        assert process.wait() == 0
-    os.close(leader)
-    assert first == b"\x1b[1m"
+    assert shown_here(parts, monkeypatch).startswith("\x1b[1m")
 
 
 def test_rows_are_told_apart() -> None:

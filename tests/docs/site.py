@@ -41,20 +41,27 @@ class Page(HTMLParser):
         self.loads += OF_A_STYLE.findall(given.get("style", ""))
 
 
-def fetched_elsewhere(root: Path) -> list[str]:
+Pages = dict[Path, Page]
+
+
+def read(root: Path) -> Pages:
+    """Every page of a site."""
+    return {path.resolve(): Page(path) for path in sorted(root.rglob("*.html"))}
+
+
+def fetched_elsewhere(root: Path, pages: Pages) -> list[str]:
     """Everything that a page or a style sheet would fetch from another machine."""
     found = []
-    for path in sorted(root.rglob("*.html")):
-        found += [f"{path.name}: {one}" for one in Page(path).loads if one.startswith(ELSEWHERE)]
+    for path, page in pages.items():
+        found += [f"{path.name}: {one}" for one in page.loads if one.startswith(ELSEWHERE)]
     for path in sorted(root.rglob("*.css")):
         named = OF_A_STYLE.findall(path.read_text("utf-8"))
         found += [f"{path.name}: {one}" for one in named if one.startswith(ELSEWHERE)]
     return found
 
 
-def dead_ends(root: Path) -> list[str]:
+def dead_ends(root: Path, pages: Pages) -> list[str]:
     """Links and images within the site that lead nowhere, targets within pages included."""
-    pages = {path.resolve(): Page(path) for path in sorted(root.rglob("*.html"))}
     found = []
     for path, page in pages.items():
         for one in [*page.links, *page.loads]:

@@ -1,6 +1,6 @@
-"""One of several processes that train together, for the tests of distributed training.
+"""Several processes that train together, for the tests of distributed training.
 
-python -m tests.learn.ranks_that_train FOLDER SIZE RANK TASK...
+python -m tests.learn.ranks_that_train FOLDER SIZE TASK...
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,6 +27,7 @@ from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.ranks import Ranks
+from tests.learn.forked_ranks import fork
 
 PLAN = dp.DPSGD(dp.PoissonBatches(dataset_size=40, batch_size=2, steps=30), noise_multiplier=0.5)
 KEY = b"k" * 32
@@ -291,19 +293,21 @@ def noise_of_its_own(_: Path) -> str:
     return "nothing"
 
 
-def main(folder: str, size: str, rank: str, *tasks: str) -> None:
+def main(folder: Path, size: int, rank: int, *tasks: str) -> None:
     distributed.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meet-{tasks[0]}",
-        rank=int(rank),
-        world_size=int(size),
+        rank=rank,
+        world_size=size,
         timeout=timedelta(seconds=120),
     )
     for task in tasks:
-        Path(folder, f"{task}-{rank}").write_text(globals()[task](Path(folder)))
+        (folder / f"{task}-{rank}").write_text(globals()[task](folder))
         distributed.barrier()
     distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    import_module("torch._dynamo")  # once for all ranks, whose optimizers need it
+    place, ranks, *given = sys.argv[1:]
+    fork(int(ranks), lambda rank: main(Path(place), int(ranks), rank, *given))

@@ -21,6 +21,7 @@ from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gradients import ClippedGradients
 from sharpdp.learn.ranks import Ranks
 from tests.learn import ranks_that_train
+from tests.learn.forked_ranks import exit_codes
 
 PLAN = dp.DPSGD(dp.DeterministicBatches(dataset_size=8, batch_size=4, epochs=1), noise_multiplier=1)
 
@@ -41,9 +42,7 @@ def alone(tmp_path: Path) -> Iterator[None]:
 
 def on_ranks(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
     """For each task what every one of some processes wrote; an error of one is the test's."""
-    command = [sys.executable, "-m", "tests.learn.ranks_that_train", str(folder), str(size)]
-    started = [subprocess.Popen([*command, str(rank), *tasks]) for rank in range(size)]
-    assert [one.wait(timeout=300) for one in started] == [0] * size
+    assert exit_codes(ranks_that_train.__name__, folder, size, *tasks) == [0] * size
     return {
         task: [(folder / f"{task}-{rank}").read_text() for rank in range(size)] for task in tasks
     }
@@ -115,10 +114,9 @@ def test_ranks_with_noise_of_their_own_are_told_apart(two_ranks: dict[str, list[
 def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(tmp_path: Path) -> None:
     """Rank 1 is killed in a step: nothing that was released is left out, and nothing is counted twice."""
     alone = ranks_that_train.trained(ranks_that_train.run())
-    command = [sys.executable, "-m", "tests.learn.ranks_that_train", str(tmp_path), "2"]
-    first, second = (subprocess.Popen([*command, str(rank), "killed"]) for rank in range(2))
-    assert second.wait(timeout=300) == -signal.SIGKILL
-    assert first.wait(timeout=300) != 0
+    first, second = exit_codes(ranks_that_train.__name__, tmp_path, 2, "killed")
+    assert second == -signal.SIGKILL
+    assert first != 0
     (tmp_path / "copy.pt").write_bytes((tmp_path / "run.pt").read_bytes())
     resumed = ranks_that_train.run().resume(tmp_path / "copy.pt")
     assert resumed.step == 5

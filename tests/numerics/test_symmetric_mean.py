@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from math import comb, exp, log
 
@@ -12,10 +13,17 @@ import pytest
 from sharpdp.bounds.allocation.symmetric_mean import SymmetricMean, _log_most_likely
 from sharpdp.bounds.allocation.symmetric_mean_profile import SeveralSteps, several_allocated
 from sharpdp.bracket import Side
-from sharpdp.pairs.pair import GaussianPair, epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
 from tests.reference.allocation import confidence, deltas, sampled_ratios
 
 Array = np.ndarray
+
+
+@cache
+def sides(noise: float, steps: int, participations: int) -> tuple[Pair, Pair]:
+    """Pairs below and above, the same for all tests that look at them."""
+    low, high = (several_allocated(noise, steps, participations, 1, side, 2e-3) for side in Side)
+    return low, high
 
 
 def plan_for(
@@ -33,7 +41,7 @@ def plan_for(
     [(0.5, 3, 24, 1e-6), (1.0, 3, 24, 1e-6), (2.0, 3, 24, 1e-6), (1.0, 4, 6, 1e-3)],
 )
 def test_two_steps_by_quadrature(noise: float, steps: int, count: int, error: float) -> None:
-    low, high = (several_allocated(noise, steps, 2, 1, side, 2e-3) for side in Side)
+    low, high = sides(noise, steps, 2)
     for epsilon in (0.0, 0.7, 2.0, 4.0):
         truth = deltas(noise, steps, 2, epsilon, count=count)
         for below, above, exact in zip(
@@ -65,7 +73,7 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
         confidence(np.maximum(1.0 - exp(epsilon) / with_record, 0.0)),
         confidence(np.maximum(1.0 - exp(epsilon) * without, 0.0)),
     ]
-    low, high = (several_allocated(noise, steps, participations, 1, side, 2e-3) for side in Side)
+    low, high = sides(noise, steps, participations)
     for below, above, (least, most) in zip(
         (low, low.reverse()), (high, high.reverse()), seen, strict=True
     ):
@@ -87,7 +95,7 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
     ],
 )
 def test_two_percent(noise: float, steps: int, participations: int, width: float) -> None:
-    low, high = (several_allocated(noise, steps, participations, 1, side, 2e-3) for side in Side)
+    low, high = sides(noise, steps, participations)
     for delta in (1e-2, 1e-6):
         least = max(epsilon_of(one, log(delta))[0] for one in (low, low.reverse()))
         most = max(epsilon_of(one, log(delta))[1] for one in (high, high.reverse()))
@@ -97,7 +105,7 @@ def test_two_percent(noise: float, steps: int, participations: int, width: float
 def test_ten_of_a_hundred_is_close_to_a_simulation() -> None:
     """Importance sampling, 160,000 draws: 9.83 +- 0.02 at noise 0.8, 6.58 +- 0.03 at noise 1."""
     for noise, truth in ((0.8, 9.83), (1.0, 6.58)):
-        low, high = (several_allocated(noise, 100, 10, 1, side, 2e-3) for side in Side)
+        low, high = sides(noise, 100, 10)
         assert epsilon_of(low, log(1e-6))[0] < truth + 0.03
         assert epsilon_of(high, log(1e-6))[1] > truth - 0.03
 

@@ -21,6 +21,7 @@ Sources: alghamdi2023 (the contour), abate1992 (image sums), trefethen2014 (the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -542,8 +543,13 @@ class _Contours:
         within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
         fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
         phi: ComplexArray = np.zeros((row.size, _BLOCK), dtype=complex)
-        for value in range(self.weights.size):
-            phi += turns[row, block, value][:, None] * fine[row, value]
+        if rows.size < self.weights.size:
+            ends = np.searchsorted(row, np.arange(rows.size + 1)).tolist()
+            for one, (start, end) in enumerate(itertools.pairwise(ends)):
+                np.matmul(turns[one, block[start:end]], fine[one], out=phi[start:end])
+        else:
+            for value in range(self.weights.size):
+                phi += turns[row, block, value][:, None] * fine[row, value]
         row = np.repeat(row, _BLOCK)
         place = (_BLOCK * block[:, None] + np.arange(_BLOCK)).ravel()
         inside = place < sizes[row]
