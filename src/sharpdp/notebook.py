@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["Shown", "bar", "headline", "shortened", "table"]
+__all__ = ["Page", "Shown", "bar", "headline", "shortened", "table"]
 
 PALE = "opacity:.72"
 
@@ -28,6 +29,23 @@ class Shown:
     def _repr_html_(self) -> str:
         """The first line as a headline, the others below it."""
         return headline(*str(self).splitlines())
+
+
+class Page(str):
+    """A page of HTML: text for programs, and in a notebook a frame that shows it.
+
+    >>> Page("<p>a</p>")._repr_html_()[-39:]
+    'srcdoc="&lt;p&gt;a&lt;/p&gt;"></iframe>'
+    """
+
+    def _repr_html_(self) -> str:
+        """The page in a frame in which nothing runs."""
+        style = "width:100%;height:36em;border:1px solid #8884;background:Canvas"
+        return f'<iframe sandbox="" style="{style}" srcdoc="{html.escape(self)}"></iframe>'
+
+    def _repr_pretty_(self, printer: Any, *_: Any) -> None:
+        """The text where no HTML is shown, shortened."""
+        printer.text(shortened(str.__repr__(self)))
 
 
 def shortened(text: str) -> str:

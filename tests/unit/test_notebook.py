@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,20 @@ def test_every_answer_is_short_and_shown_in_notebooks() -> None:
         assert text_of(answer).strip(), name
 
 
+def test_a_report_as_a_page_is_shown_as_one() -> None:
+    page = dp.account(dp.Gaussian(noise_multiplier=1.0)).report(format="html")
+    assert isinstance(page, notebook.Page)
+    framed = re.fullmatch(
+        r'<iframe sandbox="" .*srcdoc="([^"]*)"></iframe>', page._repr_html_(), re.S
+    )
+    assert framed is not None
+    assert html.unescape(framed[1]) == page
+    lines: list[str] = []
+    page._repr_pretty_(SimpleNamespace(text=lines.append), False)
+    assert len(lines[0]) <= 300
+    assert report.verify(page).verdict is report.Verdict.CONFIRMED
+
+
 def test_a_ledger_says_what_is_left(tmp_path: Path) -> None:
     ledger = dp.Ledger(tmp_path / "b.jsonl", epsilon=2.0, delta=1e-6, choice="fixed in advance")
     for step in range(12):
@@ -133,6 +149,7 @@ def test_a_ledger_says_what_is_left(tmp_path: Path) -> None:
     assert "table <1>" not in words
     assert "2 earlier releases are not shown" in words
     assert len(repr(ledger)) <= 300
+    assert repr(ledger).endswith(": 12 releases)")
 
 
 def test_long_reprs_are_cut_in_their_middle() -> None:

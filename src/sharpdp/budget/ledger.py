@@ -22,6 +22,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee, account
+from sharpdp.batches.scheme import pluralize
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.filters import RenyiFilter
 from sharpdp.errors import BudgetExceeded, InvalidArgument, SharpDPError, Unsupported, WrongType
@@ -552,7 +553,7 @@ class Ledger(Tabular):
         """Where it is, and what it allows."""
         return (
             f"Ledger({str(self.path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"choice={self.choice!r}: {len(self.entries)} releases)"
+            f"choice={self.choice!r}: {pluralize(len(self.entries), 'release')})"
         )
 
     # reading

@@ -18,6 +18,7 @@ from sharpdp.bracket import Bracket, Rigor, Side
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.nearest_word import hint
+from sharpdp.notebook import Page
 from sharpdp.plans.header import Header
 from sharpdp.report.citations import bibtex
 from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
@@ -489,8 +490,10 @@ def render(
         one_line(date=date, hint="Such as '2026-01-31'.")
     asked: dict[str, Any] = {"delta": delta, "date": date, "audits": audits, "header": header}
     if format == "html":
-        from sharpdp.report.html import page as write
-    elif format == "model-card":
+        from sharpdp.report.html import page
+
+        return Page(page(Results.of(guarantee, **asked)))
+    if format == "model-card":
         from sharpdp.report.model_card import model_card as write
     elif format == "registry":
         from sharpdp.report.registry_entry import registry_text as write
