@@ -218,7 +218,7 @@ def _in_one_pass(
 
     while unanswered.size:
         for work in works:
-            if unanswered.size <= FEW:
+            if unanswered.size <= 1:
                 break
             unanswered = left_open(work)
         run = _longest_run(unanswered, rank)
