@@ -422,8 +422,8 @@ def _negated_fnrs(run: Composable, fprs: Array, width: float) -> Ends:
 
 
 def _settled_fnr(low: Array, high: Array, fpr: Array) -> Ends:
-    top = np.minimum(-low, one_minus_ends(fpr, fpr)[1])  # guessing misses no more than that
-    return np.minimum(-high, top), top
+    top = np.minimum(0.0 - low, one_minus_ends(fpr, fpr)[1])  # guessing misses no more than that
+    return np.minimum(0.0 - high, top), top
 
 
 FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)

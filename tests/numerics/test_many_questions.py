@@ -226,7 +226,7 @@ def test_rates_at_thresholds_whose_exponentials_are_no_doubles(noise: float) -> 
     assert np.all(truth * (1 - 1e-9) <= missed.upper)
     hit = answer.tpr(fpr=fprs)
     assert np.all(hit.upper == 1.0)
-    assert np.all(hit.lower >= 1.0 - 1e-12)
+    assert np.all(hit.lower >= 1.0 - 1e-11)  # from the table that the question before left
 
 
 @pytest.mark.parametrize("quantity", QUESTIONS)

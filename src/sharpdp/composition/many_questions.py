@@ -125,7 +125,7 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
             finite, infinite = (middle, infinite) if is_finite(middle) else (finite, middle)
         low[order[infinite:]] = high[order[infinite:]] = np.inf
         order = order[:infinite]
-    if order.size:
+    if order.size and np.isnan(low[order[0]]):
         ask(int(order[0]))
     left = order[np.isnan(low[order])]
     ends = np.concatenate([low[order], high[order]])
@@ -218,7 +218,7 @@ def _in_one_pass(
 
     while unanswered.size:
         for work in works:
-            if unanswered.size <= FEW:
+            if unanswered.size <= 1:
                 break
             unanswered = left_open(work)
         run = _longest_run(unanswered, rank)

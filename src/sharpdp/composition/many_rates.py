@@ -36,10 +36,13 @@ Ends = tuple[Array, Array]
 """All lower and all upper ends."""
 
 FEW = 3
-"""So many rates are asked one by one."""
+"""So many rates of a pair that is not composed are asked one by one."""
 
-_SHARE = 0.1
+_SHARE, _SHARE_OF_FEW = 0.1, 1e-3
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
+
+_ROUGH = 0.05
+"""From this width on a question is a first look, which need not be sharper than asked."""
 
 _ROUNDS = 12
 """How often points are added at most, for each sharpness of delta."""
@@ -103,18 +106,20 @@ def _read_off(
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    if left.size <= FEW:
+    is_few = left.size <= FEW
+    if not left.size or (is_few and composition.single_pair is not None):
         return low, high
+    share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
     variation = min(exp_up(composition.log_total_variation_upper), 1.0)
     at_one = variation + start - 1.0 + 4e-16
     x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
-    at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance)
+    at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance, share)
     left = at_hand.close(alphas, left, low, high)
     if not left.size:
         return low, high
     # the point at one is known too badly to go on with
     table = ConvexTable(x[:1], first[:1], second[:1], floor)
-    search = TableSearch(table, np.log(x[:1]), values, tolerance)
+    search = TableSearch(table, np.log(x[:1]), values, tolerance, share)
     kept = composition.kept_profile.epsilons
     if kept.size:
         search.join(composition.kept_profile)
@@ -138,7 +143,7 @@ def _read_off(
             if not more.size:
                 break
             search.add(profile, more)
-        left = search.close(alphas, left, low, high, share=1.0)
+        left = search.close(alphas, left, low, high, wide=True)
         if not left.size:
             break
     composition.keep_profile(search.points)
@@ -207,19 +212,20 @@ class TableSearch:
     epsilons: Array
     values: Callable[[Array, Array, Array], Ends]
     tolerance: float
+    share: float
     open: OpenRates | None = None
     points: ProfilePoints = field(default_factory=lambda: ProfilePoints())
     asked: Array = field(default_factory=lambda: np.zeros(0))
     """Thresholds at which delta is as sharp as it gets with the profile that is asked."""
 
     def close(
-        self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, share: float = _SHARE
+        self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, wide: bool = False
     ) -> NDArray[np.intp]:
-        """Write the answers that are narrower than this share of what is asked; the others are left."""
+        """Write the answers that are narrow enough, or as narrow as asked; the others are left."""
         if not left.size:
             return left
         below, above, best, cell, is_corner = self.table.minima(alphas[left])
-        closed = above - below <= share * self._allowed(below, above)
+        closed = above - below <= (1.0 if wide else self.share) * self._allowed(below, above)
         low[left[closed]], high[left[closed]] = below[closed], above[closed]
         still = ~closed
         self.open = OpenRates(
@@ -266,7 +272,7 @@ class TableSearch:
         alphas, below, above = self.open.alphas, self.open.below, self.open.above
         best, cell, is_corner = self.open.best, self.open.cell, self.open.is_corner
         width = above - below
-        need = np.sqrt(width / (_SHARE * self._allowed(below, above)))
+        need = np.sqrt(width / (self.share * self._allowed(below, above)))
         cell = np.where(~is_corner & (best < cell), cell - 1, cell)
         last = self.epsilons.size - 1
         near = np.stack([best - 1, best, best + 1, cell, cell + 1]).clip(1, last)
