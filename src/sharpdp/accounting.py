@@ -58,8 +58,12 @@ NARROWEST, WIDEST = 1e-9, 0.5
 MOST_COMBINATIONS = 32
 """So many combinations of bounds on the parts of a mechanism are looked at."""
 
-ROUGH_LOOK = 0.1
-"""Relative width at which the direction that is asked second is looked at first."""
+ROUGH_LOOK, PROBES = 0.1, 5
+"""Relative width at which the direction that is asked second is looked at first; and at how many of many
+values derivations are looked at, to find out which ones are worth asking."""
+
+NEGLIGIBLE = 1e-15
+"""Masses at infinite losses up to this decide no delta that is asked."""
 
 OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12, 64)))
 """The orders that Opacus exchanges divergences at unless told otherwise."""
@@ -181,7 +185,7 @@ class Derivation:
         """The weakest rigor among its bounds and its premise."""
         return Rigor.weakest([self.premise, *(bound.rigor for bound in self.bounds)])
 
-    def beats(self, other: Derivation) -> bool:
+    def reveals_more(self, other: Derivation, negligible: float = 0.0) -> bool:
         """Whether both repeat one pair equally often, and this one's seems to reveal more anywhere.
 
         A pair that is run once is quickly asked, so that it is left to the answers.
@@ -189,7 +193,7 @@ class Derivation:
         first, second = self.composition.repeated_pair, other.composition.repeated_pair
         if first is None or second is None or first[1] != second[1]:
             return False
-        return seems_above(first[0], second[0])
+        return seems_above(first[0], second[0], negligible)
 
 
 class Derivations(Sequence[Derivation]):
@@ -946,24 +950,44 @@ class Guarantee(Tabular):
         answers: dict[Composable, Ends] = {}
         refusals: list[NotCertified] = []
         limits = np.full(values.size, np.inf)
-        for side in (self._best_lower, self.upper_derivations):
+        upper = self._worth_asking(question, values)
+        for side in (self._best_lower, upper):
             for run in (derivation.composition for derivation in side):
                 if run not in answers:
                     answers[run] = self._worse_direction(question, run, values, limits, refusals)
-                if side is self.upper_derivations:
+                if side is upper:
                     limits = np.fmin(limits, answers[run][1])
         low, low_rigor = _best(
             [(-answers[way.composition][0], way.rigor) for way in self._best_lower], values.size
         )
         high, high_rigor = _best(
-            [(answers[way.composition][1], way.rigor) for way in self.upper_derivations],
-            values.size,
+            [(answers[way.composition][1], way.rigor) for way in upper], values.size
         )
         if refusals and np.isnan(high).any():
             raise refusals[0]
         low, high = np.where(np.isnan(low), -np.inf, -low), np.where(np.isnan(high), np.inf, high)
         ends = question.settle(low, high, values)
         return np.stack(ends, axis=1), Rigor.weakest([*low_rigor, *high_rigor])
+
+    def _worth_asking(self, question: Question, values: Array) -> Sequence[Derivation]:
+        """The upper derivations, for many values without those that a rough look puts far behind.
+
+        Leaving one out is safe. It is left out if another one is better at each of some values.
+        """
+        every = self._best_upper
+        if values.size <= FEW or len(every) == 1:
+            return every
+        probes = _probes(values)
+        rough = replace(self, relative_width=ROUGH_LOOK)
+        free, refusals = np.full(probes.size, np.inf), list[NotCertified]()
+        ends = [
+            rough._worse_direction(question, way.composition, probes, free, refusals)
+            for way in every
+        ]
+        if refusals:
+            return every
+        least = np.min([high for _, high in ends], axis=0)
+        return [way for way, (low, _) in zip(every, ends, strict=True) if (low <= least).any()]
 
     def _worse_direction(
         self,
@@ -991,6 +1015,13 @@ class Guarantee(Tabular):
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
                 asked = asked[rough[1] > low[asked]]
+            elif asked.size and run in self._lower_runs:
+                # leaving out a direction is safe below, so that a look at some values may decide
+                probes = _probes(asked)
+                rough = question.ask(run.reverse(), values[probes], ROUGH_LOOK)
+                behind = rough[1] <= low[probes]
+                last = np.clip(np.searchsorted(probes, asked), 1, PROBES - 1)
+                asked = asked[~(behind[last - 1] & behind[last])]
             if asked.size:
                 other_low, other_high = question.ask(run.reverse(), values[asked], width)
                 low[asked] = np.maximum(low[asked], other_low)
@@ -1011,11 +1042,15 @@ class Guarantee(Tabular):
     @cached_property
     def _shared_runs(self) -> frozenset[Composable]:
         """Compositions that bound both sides; of others one end is used, and both may be off."""
-        lower, upper = (
-            {derivation.composition for derivation in side}
-            for side in (self.lower_derivations, self.upper_derivations)
-        )
+        upper = {derivation.composition for derivation in self.upper_derivations}
+        lower = {derivation.composition for derivation in self.lower_derivations}
         return frozenset(lower & upper)
+
+    @cached_property
+    def _lower_runs(self) -> frozenset[Composable]:
+        """Compositions that bound the lower side alone."""
+        lower = {derivation.composition for derivation in self.lower_derivations}
+        return frozenset(lower - self._shared_runs)
 
     @cached_property
     def _best_lower(self) -> tuple[Derivation, ...]:
@@ -1023,14 +1058,14 @@ class Guarantee(Tabular):
 
         Leaving one out is safe, and asking it would take as long as asking the better one.
         """
-        best: list[Derivation] = []
-        for derivation in self.lower_derivations:
-            for other in best:
-                if other.beats(derivation):
-                    break
-            else:
-                best = [*itertools.filterfalse(derivation.beats, best), derivation]
-        return tuple(best)
+        return _unbeaten(self.lower_derivations, Derivation.reveals_more)
+
+    @cached_property
+    def _best_upper(self) -> tuple[Derivation, ...]:
+        """The same of the upper derivations, from which those that reveal more are left out."""
+        return _unbeaten(
+            self.upper_derivations, lambda one, other: other.reveals_more(one, NEGLIGIBLE)
+        )
 
     def _width_note(self, low: ArrayLike, high: ArrayLike) -> str:
         """A word of warning if some bracket did not become as narrow as asked."""
@@ -1047,6 +1082,23 @@ class Guarantee(Tabular):
         return (
             ", gap between best known bounds" if lower.isdisjoint(upper) else ", wider than asked"
         )
+
+
+def _unbeaten(
+    derivations: Sequence[Derivation], beats: Callable[[Derivation, Derivation], bool]
+) -> tuple[Derivation, ...]:
+    """The derivations that no other one beats; of those that beat each other the most rigorous one."""
+    best: list[Derivation] = []
+    strongest = list(Rigor)
+    for derivation in sorted(derivations, key=lambda one: strongest.index(one.rigor)):
+        if not any(beats(other, derivation) for other in best):
+            best = [*(other for other in best if not beats(derivation, other)), derivation]
+    return tuple(best)
+
+
+def _probes(values: NDArray[Any]) -> NDArray[Any]:
+    """Some of many values, the first and the last among them."""
+    return np.asarray(values[np.linspace(0, values.size - 1, PROBES).round().astype(int)])
 
 
 def _best(bounds: list[tuple[Array, Rigor]], size: int) -> tuple[Array, list[Rigor]]:

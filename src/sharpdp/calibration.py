@@ -586,14 +586,19 @@ class Search:
         apart; None if the crossing is not found by a few of them.
         """
         rising = slope > 0.0
-        last: Point | None = None
+        seen: list[Point] = []
         for _ in range(FINE_TRIALS):
             excess = self._at(place, finest)
-            if last is not None and abs(place - last[0]) > 3.0 * error:
-                slope = (excess - last[1]) / (place - last[0])
+            # answers closer together than this say more about their own widths
+            seen = [(place, excess), *(at for at in seen if abs(at[0] - place) > 3.0 * error)][:3]
+            if len(seen) > 1:
+                slope = (excess - seen[1][1]) / (place - seen[1][0])
             if not (math.isfinite(slope) and math.isfinite(excess)) or (slope > 0.0) != rising:
                 return None
-            last, crossing = (place, excess), place - excess / slope
+            bent = _zero(seen) if len({over for _, over in seen}) == 3 else math.nan
+            crossing, far = place - excess / slope, abs(excess / slope)
+            if abs(bent - crossing) < 0.5 * far:
+                crossing = bent
             if excess <= 0.0 and abs(crossing - place) <= 0.8 * error:
                 return self._value(place)
             place = crossing + math.copysign(0.3 * error, -slope)
@@ -739,8 +744,8 @@ def _towards(here: float, there: float, end: float) -> float:
 def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
     """About the zero between two (place, excess), one at or below zero and one above.
 
-    The place as a polynomial of the excess through these and other points (Neville's scheme), if it
-    stays between the two; their chord otherwise; halfway if even that says nothing.
+    The place as a polynomial of the excess through these and other points, if it stays between the two;
+    their chord otherwise; halfway if even that says nothing.
 
     >>> _crossing((1.0, -3.0), (3.0, 5.0), [])  # x^2 - 4
     1.75
@@ -755,8 +760,15 @@ def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
     values = [a, b, *(value for value, _ in others)]
     if not all(map(math.isfinite, excesses)) or len(set(excesses)) < len(excesses):
         return chord
+    bent = _zero(list(zip(values, excesses, strict=True)))
+    return bent if min(a, b) < bent < max(a, b) else chord
+
+
+def _zero(points: Sequence[Point]) -> float:
+    """Where the place as a polynomial of the excess has excess zero, by Neville's scheme."""
+    values, excesses = [place for place, _ in points], [over for _, over in points]
     for distance in range(1, len(values)):
         for i in range(len(values) - distance):
             first, last = excesses[i], excesses[i + distance]
             values[i] = (last * values[i] - first * values[i + 1]) / (last - first)
-    return values[0] if min(a, b) < values[0] < max(a, b) else chord
+    return values[0]

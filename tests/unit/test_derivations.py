@@ -7,12 +7,14 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import sharpdp as dp
 from sharpdp.accounting import Derivations
 from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Side
+from sharpdp.composition.composition import Composition
 
 BINS = dp.BallsAndBins(dataset_size=100, batch_size=10, epochs=2)
 RUN = dp.DPSGD(BINS, noise_multiplier=1.0)
@@ -98,3 +100,60 @@ def test_threads_get_the_same() -> None:
     assert all(
         bracket.lower <= alone.upper and alone.lower <= bracket.upper for bracket in brackets
     )
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Composition, int]]:
+    """Which compositions were asked for deltas, one direction each, and at how many epsilons."""
+    calls: list[tuple[Composition, int]] = []
+    original = Composition.log_deltas
+
+    def log_deltas(self, epsilons, width):  # type: ignore[no-untyped-def]
+        calls.append((self, epsilons.size))
+        return original(self, epsilons, width)
+
+    monkeypatch.setattr(Composition, "log_deltas", log_deltas)
+    return calls
+
+
+SHUFFLED = dp.DPSGD(
+    dp.ShuffledBatches(dataset_size=60_000, batch_size=60, epochs=10), noise_multiplier=1.0
+)
+
+
+def test_of_lower_sides_that_are_alike_one_is_asked(
+    questions: list[tuple[Composition, int]],
+) -> None:
+    # the ratio tests include the sets of the largest batch, up to rounding
+    answer = dp.account(SHUFFLED)
+    largest, ratio = (derivation.composition for derivation in answer.lower_derivations)
+    answer.delta(epsilon=5.0)
+    runs = [run for run, _ in questions]
+    assert ratio in runs
+    assert largest not in runs
+
+
+def test_upper_sides_that_reveal_more_are_not_asked(
+    questions: list[tuple[Composition, int]],
+) -> None:
+    scheme = dp.ShuffledBatches(dataset_size=60_000, batch_size=60, epochs=10, left_out=1)
+    answer = dp.account(dp.DPSGD(scheme, noise_multiplier=0.69))
+    _, clones, seat = answer.upper_derivations
+    assert clones.bounds[0].name == "null_record_clones_upper"
+    upper = answer.delta(epsilon=15.0).upper
+    assert clones.composition not in [run for run, _ in questions]
+    assert upper < answer.only(clones).delta(epsilon=15.0).upper
+    assert upper <= answer.only(seat).delta(epsilon=15.0).upper
+
+
+def test_a_direction_that_is_far_behind_is_not_asked_at_all_values(
+    questions: list[tuple[Composition, int]],
+) -> None:
+    answer, epsilons = dp.account(SHUFFLED), np.linspace(0.0, 12.0, 41)
+    back = answer.lower_derivations[1].composition.reverse()
+    many = answer.delta(epsilon=epsilons)
+    assert max(size for run, size in questions if run == back) < 20
+    for index in (0, 3, 20, 40):  # at zero both directions are alike
+        one = answer.delta(epsilon=float(epsilons[index]))
+        assert many.lower[index] == pytest.approx(one.lower, rel=2e-3)
+        assert many.upper[index] == pytest.approx(one.upper, rel=2e-3)

@@ -608,12 +608,15 @@ def beside_mass(
 
 
 @lru_cache(maxsize=64)
-def seems_above(pair: Pair, other: Pair) -> bool:
+def seems_above(pair: Pair, other: Pair, negligible: float = 0.0) -> bool:
     """Whether the profile of a pair is above the other's at all thresholds of a look (not certified).
 
-    Thresholds below zero stand for the reversed pairs. Values below e^-800 are not accurate.
+    Or equal, up to rounding. Thresholds below zero stand for the reversed pairs. Values below e^-800 are
+    not accurate. Masses at infinite losses up to `negligible` count as equal.
     """
-    if pair.infinite_p < other.infinite_p or pair.infinite_q < other.infinite_q:
+    if max(pair.infinite_p, negligible) < other.infinite_p:
+        return False
+    if max(pair.infinite_q, negligible) < other.infinite_q:
         return False
     losses = np.abs([*other.support, *pair.support])
     finite = losses[np.isfinite(losses)]
@@ -622,12 +625,8 @@ def seems_above(pair: Pair, other: Pair) -> bool:
         scales = np.append(scales, 2.0 ** np.arange(-20.0, 10.0, 0.5))
     scales = np.unique(scales)
     thresholds = np.concatenate([-scales[::-1], [0.0], scales])
-    return bool(
-        np.all(
-            np.maximum(pair.log_hockey_stick(thresholds), -800.0)
-            >= other.log_hockey_stick(thresholds)
-        )
-    )
+    first, second = (one.log_hockey_stick(thresholds) for one in (pair, other))
+    return bool(np.all(np.maximum(first, -800.0) >= second * (1.0 + 1e-12) - 1e-12))
 
 
 def _above(square: float) -> float:

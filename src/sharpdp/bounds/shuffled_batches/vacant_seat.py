@@ -15,7 +15,7 @@ chords.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_ndtr, normal_nodes
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ndtr, normal_nodes
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -40,7 +40,8 @@ LEAST_NOISE, MOST_NOISE = 0.3, 1000.0
 they are too close to one for the lattices of the worst policy."""
 
 # Cells above zero and below, and those from which cap and floor are chosen.
-_CELLS, _FEW_CELLS, _GAUSS_POINTS = (120, 80), 100, 10
+_CELLS, _FEW_CELLS = (120, 80), 100
+_GAUSS_POINTS, _FEW_POINTS = 10, 2
 # How far cells reach, in deviations: mass beyond is 1e-21 and counts at its full value.
 _REACH = 9.5
 # The cap is this many times what the other batches lack on average, and so many of their deviations.
@@ -113,43 +114,41 @@ class Step:
 
     def law(self, stops: tuple[float, float], cells: tuple[int, int]) -> Law:
         """W spread onto cells that end at these z, above zero and below."""
-        (up, down), (above, below) = self._distances, stops
+        (up, down), (above, below), s = self._distances, stops, self.noise
+        starts = self.start(up), self.start(down)
+        moved = above - up[0] / s, above - up[1] / s
+        positive, negative, *beyond = ndtr(-np.array([*starts, *stops, *moved])).tolist()
         high = self._part(up, above, cells[0])
         low = self._part(down, below, cells[1])
-        zero = max(
-            1.0 - float(np.exp(log_ndtr(-self.start(up))) + np.exp(log_ndtr(-self.start(down)))),
-            0.0,
-        )
-        beyond = self._beyond(up, above, float(high[1][-1]))
+        high[0][-1] += beyond[0]
+        low[0][-1] += beyond[1]
+        zero = max(1.0 - (positive + negative), 0.0)
         return Law(
             np.concatenate([low[0][::-1], [zero], high[0]]),
             np.concatenate([low[1][::-1], [0.0], high[1]]),
             np.concatenate([low[2][::-1], [0.0], high[2]]),
-            beyond,
+            self._beyond(beyond[0], beyond[2:], float(high[1][-1])),
         )
 
     def _part(
-        self, distances: tuple[float, float], stop: float, cells: int
+        self, distances: tuple[float, float], stop: float, cells: int, points: int = _GAUSS_POINTS
     ) -> tuple[Array, Array, Array]:
-        """Weights, values and errors of one sign, on cells from the start to the stop."""
+        """Weights, values and errors of one sign, on cells from the start to the stop, none beyond."""
         edges = np.linspace(self.start(distances), stop, cells)
         values, sizes = self._values(edges, distances)
         values[0] = 0.0
-        z, density = normal_nodes(edges, _GAUSS_POINTS)
+        z, density = normal_nodes(edges, points)
         rise = np.diff(values)[:, None]
         up = np.clip((self._values(z, distances)[0] - values[:-1, None]) / rise, 0.0, 1.0)
         weights = np.zeros(cells)
         weights[:-1] += np.sum(density * (1.0 - up), axis=1)
         weights[1:] += np.sum(density * up, axis=1)
-        weights[-1] += float(np.exp(log_ndtr(-stop)))
         return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
 
-    def _beyond(self, distances: tuple[float, float], stop: float, value: float) -> float:
-        """E(W - value)_+ for the value at the stop, rounded up."""
-        s, (first, second) = self.noise, distances
-        gained = float(np.exp(log_ndtr(first / s - stop)))
-        lost = math.exp(self.loss) * float(np.exp(log_ndtr(second / s - stop)))
-        return max(gained - lost - value * float(np.exp(log_ndtr(-stop))), 0.0) + _MARGIN * gained
+    def _beyond(self, mass: float, moved_masses: Sequence[float], value: float) -> float:
+        """E(W - value)_+ for the value at the stop, rounded up; masses beyond it under three laws."""
+        gained, lost = moved_masses
+        return max(gained - math.exp(self.loss) * lost - value * mass, 0.0) + _MARGIN * gained
 
     def stops(self, count: int, shift: float) -> tuple[float, float]:
         """Where to put the cap and the floor for so many copies that have to make up for `shift`.
@@ -157,8 +156,8 @@ class Step:
         Any choice is safe; this one makes jumps beyond the cap decisive, and a value at the floor fatal.
         """
         up, down = self._distances
-        high = self._part(up, _farthest(self, up), _FEW_CELLS)
-        low = self._part(down, _farthest(self, down), _FEW_CELLS)
+        high = self._part(up, _farthest(self, up), _FEW_CELLS, _FEW_POINTS)
+        low = self._part(down, _farthest(self, down), _FEW_CELLS, _FEW_POINTS)
         edges = np.linspace(self.start(up), _farthest(self, up), _FEW_CELLS)
         mean, square = _clipped_moments(high[0], high[1])
         floors = _FLOOR_MEANS * count * mean + _FLOOR_SPREADS * np.sqrt(count * square)
