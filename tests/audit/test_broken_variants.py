@@ -210,7 +210,7 @@ def seen(sums: np.ndarray) -> np.ndarray:
 def test_an_attack_tells_shuffled_batches_from_the_poisson_claim() -> None:
     """What arXiv 2411.10614 found in practice: the Poisson certificate does not hold for them."""
     size = {"dataset_size": 2 * BATCHES, "batch_size": 2}
-    scheme = dp.ShuffledBatches(**size, epochs=120)
+    scheme = dp.ShuffledBatches(**size, epochs=80)
     scores = [seen(epochs(scheme, canary)) for canary in (1.0, 0.0)]
     claims = [
         dp.account(dp.DPSGD(kind(**size, epochs=1), noise_multiplier=FEW), adjacency="zero-out")

@@ -31,7 +31,7 @@ FOUND_FIRST = {
 SPHINX = """
 import gc, sys
 from sphinx.cmd.build import main
-gc.set_threshold(200_000, 20, 100)
+gc.set_threshold(10_000, 20, 1_000_000)
 sys.exit(main(sys.argv[1:]))
 """
 

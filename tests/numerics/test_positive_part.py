@@ -57,6 +57,7 @@ def test_the_bracket_holds_the_sum_over_all_results(
     low, high = one.log_value(0, theta)
     truth = log(exact(weights, values, count))
     assert low <= truth <= high <= low + 0.01
+    assert truth <= one.log_uppers(np.array([0]), np.array([theta]))[0] <= high + 1e-4
     assert truth <= one.log_ceilings(np.array([theta]))[0]
 
 

@@ -53,6 +53,9 @@ _NOTHING_LEFT = 1e6
 # is made so many times smaller where the two sides are still so far apart.
 _SMOOTHING, _SMOOTHING_TILT = 0.005, 0.2
 _ATTEMPTS, _SHRINK, _FAR_APART, _FAR_FROM_ONE = 4, 4.0, 1e-3, 2e-4
+# What smoothing adds is convex in its width and vanishes with it: at most a third of what an attempt took
+# off is left. An upper end that moved by at most this part of the distance above has settled.
+_SETTLED = 0.1
 # What aliases and cut frequencies may contribute, in nats below the value.
 _NATS, _LEAST_NATS = 14.0, 4.0
 _NARROWEST_WINDOW = 7.0
@@ -127,7 +130,13 @@ class Sums:
         low, high = self.log_values(np.array([place]), np.array([theta]))
         return float(low[0]), float(high[0])
 
-    def log_values(self, places: NDArray[np.intp], thetas: Array) -> tuple[Array, Array]:
+    def log_uppers(self, places: NDArray[np.intp], thetas: Array) -> Array:
+        """The upper ends of `log_values`, whatever their distance from the lower ones."""
+        return self.log_values(places, thetas, only_upper=True)[1]
+
+    def log_values(
+        self, places: NDArray[np.intp], thetas: Array, *, only_upper: bool = False
+    ) -> tuple[Array, Array]:
         """`log_value` of many rows, each with its tilt: all lower and all upper ends."""
         low, high = np.full(places.size, -np.inf), np.full(places.size, np.inf)
         largest = np.max(self.values[places], axis=1)
@@ -143,8 +152,13 @@ class Sums:
                 break
             many = _Contours.of(self, places[left], thetas[left], shrink)
             new_low, new_high = many.log_values()
+            before = high[left]
             low[left], high[left] = np.maximum(low[left], new_low), np.minimum(high[left], new_high)
-            far = high[left] - low[left] > _FAR_APART + _FAR_FROM_ONE * np.abs(high[left])
+            near = _FAR_APART + _FAR_FROM_ONE * np.abs(high[left])
+            far = high[left] - low[left] > near
+            if only_upper:
+                with np.errstate(invalid="ignore"):  # infinite before and after
+                    far &= ~(before - high[left] <= _SETTLED * near)
             left = left[far & ~many.exhausted]
             shrink *= _SHRINK
         return low, high

@@ -252,9 +252,7 @@ def dominating_noise(
         reports, rest = cells.blanket(int(cut), users, rate)
         sums = reports.sums(losses[here])
         tilts = sums.tilts()
-        values = np.minimum(
-            sums.log_values(np.arange(here.size), tilts)[1], sums.log_ceilings(tilts)
-        )
+        values = np.minimum(sums.log_uppers(np.arange(here.size), tilts), sums.log_ceilings(tilts))
         values = np.logaddexp(values - np.log(users), safe_log(rate * rest)) + 1e-14
         log_high[here] = np.minimum(log_high[here], values)
     return pair_above(losses, np.minimum(log_high, 0.0))

@@ -194,7 +194,7 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
         for which, kind in enumerate(kinds):
             asked = np.flatnonzero((rank == which) & (ceilings[which] > log_high))
             if asked.size:
-                values = kind.log_values(asked, tilts[which][asked])[1]
+                values = kind.log_uppers(asked, tilts[which][asked])
                 ceiling = np.minimum(values, ceilings[which][asked])
                 log_high[asked] = np.maximum(log_high[asked], ceiling)
     largest = max(reports.largest_loss for reports in every)
