@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -365,3 +366,77 @@ def test_every_window_and_share_is_safe(
     kept = 1.0 - share if window < steps else 1.0
     stated = (hidden**2 / share + window / kept) / noise**2
     assert total == pytest.approx(stated, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
+)
+@pytest.mark.parametrize("notion", ["zero-out", "replace-one"])
+def test_projected_runs_over_orders_that_are_redrawn(notion: str, seed: int) -> None:
+    """Two batches an epoch, the record in one of them: a mixture over all places, with any losses."""
+    rng = np.random.default_rng([seed, len(notion)])
+    epochs, size = int(rng.integers(1, 4)), 2
+    rate, penalty = float(rng.uniform(0.3, 1.2)), float(rng.uniform(0.0, 0.5))
+    noise, edge = float(rng.uniform(0.5, 1.5)), float(rng.uniform(0.3, 2.0))
+    record, others = losses(rng), [[losses(rng)], [losses(rng)]]
+    value = None if notion == "zero-out" else losses(rng)
+    used, replaced, unused = (
+        [step(group, one, rate, penalty, noise) for group in others]
+        for one in (record, value, None)
+    )
+    laws = []
+    for places in itertools.product(range(2), repeat=epochs):
+        way = [
+            [(1.0, used[k], replaced[k]) if k == place else (1.0, unused[k], unused[k])]
+            for place in places
+            for k in range(2)
+        ]
+        laws.append(last_laws(way, edge / (rate * noise / size), cells=500))
+    p, q = (np.mean([law[side] for law in laws], axis=0) for side in (0, 1))
+    plan = dp.ShuffledBatches(dataset_size=2 * size, batch_size=size, epochs=epochs)
+    mechanism = run(plan, noise=noise, rate=rate, regularization=penalty, diameter=2.0 * edge)
+    names = [bound.name for bound in dp.bounds.bounds_for(mechanism, notion)]
+    assert "contracting_shuffle_upper" in names
+    answer = dp.account(mechanism, adjacency=notion).delta(epsilon=np.array(EPSILONS))
+    for epsilon, upper in zip(EPSILONS, np.asarray(answer.upper).tolist(), strict=True):
+        assert max(delta(p, q, epsilon), delta(q, p, epsilon)) <= upper * (1 + 1e-4) + 1e-9
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("notion", ["zero-out", "replace-one"])
+def test_sampled_linear_losses_of_groups_and_two_values(notion: str, group: int) -> None:
+    """Three Poisson steps in 40 digits: both laws are mixtures with a rising likelihood ratio."""
+    noise, penalty, steps = 0.8, 0.3, 3
+    plan = dp.PoissonBatches(dataset_size=6, batch_size=3, steps=steps)
+    mechanism = run(plan, noise=noise, rate=1.0, smoothness=1e-3, regularization=penalty)
+    answer = dp.account(mechanism, adjacency=notion, group_size=group)
+    with mpmath.workdps(40):
+        r = 1 - mpmath.mpf(penalty)
+        deviation = mpmath.sqrt(sum(r ** (2 * i) for i in range(steps)))
+        drawn = [mpmath.binomial(group, j) / 2**group for j in range(group + 1)]
+        law = [
+            (
+                sum(j * r**q for q, j in enumerate(counts)) / noise / deviation,
+                mpmath.fprod(drawn[j] for j in counts),
+            )
+            for counts in itertools.product(range(group + 1), repeat=steps)
+        ]
+        other = [(-mean if notion == "replace-one" else 0 * mean, chance) for mean, chance in law]
+
+        def density(mixture: list[tuple[mpmath.mpf, mpmath.mpf]], y: mpmath.mpf) -> mpmath.mpf:
+            return sum(chance * mpmath.exp(mean * y - mean**2 / 2) for mean, chance in mixture)
+
+        def above(mixture: list[tuple[mpmath.mpf, mpmath.mpf]], y: mpmath.mpf) -> mpmath.mpf:
+            return sum(chance * mpmath.ncdf(mean - y) for mean, chance in mixture)
+
+        for epsilon in (0.5, 2.0, 8.0):
+            low, high = mpmath.mpf(-60), mpmath.mpf(60)
+            for _ in range(130):
+                middle = (low + high) / 2
+                ratio = density(law, middle) / density(other, middle)
+                low, high = (middle, high) if ratio < mpmath.exp(epsilon) else (low, middle)
+            truth = above(law, low) - mpmath.exp(epsilon) * above(other, low)
+            bracket = answer.delta(epsilon=epsilon)
+            assert truth <= bracket.upper * (1 + mpmath.mpf("1e-12"))
+            if group == 1 and notion == "zero-out":
+                assert 0.97 * truth < bracket.lower <= truth
