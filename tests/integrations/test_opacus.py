@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import sharpdp as dp
-from sharpdp.errors import WrongType
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about each other
 
@@ -383,3 +383,49 @@ def test_users_with_several_records_take_fewer_steps() -> None:
         *_, engine = private_run(scheme, budget=budget, group_size=size)
         lengths.append(engine.accountant._counted)
     assert lengths[0] > lengths[1] > 0
+
+
+@pytest.mark.parametrize("is_poisson", [True, False])
+def test_a_run_that_has_ended_is_read_off_its_history_and_its_loader(*, is_poisson: bool) -> None:
+    from opacus import PrivacyEngine
+    from torch.utils.data import DataLoader
+
+    from sharpdp.integrations.opacus import finished_run
+
+    dataset = TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1))
+    model, engine = nn.Linear(4, 1), PrivacyEngine()
+    model, optimizer, batches = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(dataset, batch_size=10, shuffle=True),
+        noise_multiplier=1.5,
+        max_grad_norm=1.0,
+        poisson_sampling=is_poisson,
+    )
+    with pytest.raises(InvalidArgument, match="empty history"):
+        finished_run(engine, batches)
+    for _ in range(2):
+        for inputs, targets in batches:
+            optimizer.zero_grad()
+            nn.MSELoss()(model(inputs), targets).backward()
+            optimizer.step()
+    scheme: dp.batches.BatchScheme = dp.ShuffledBatches(**SIZES)
+    if is_poisson:  # at the rate that Opacus really uses
+        scheme = dp.PoissonBatches(
+            sample_rate=-(-(2**24) // 6) / 2**24, steps=12, dataset_size=EXAMPLES
+        )
+    found = finished_run(engine, batches)
+    assert found == finished_run(engine.accountant, batches)
+    assert found == dp.DPSGD(scheme, noise_multiplier=1.5)
+    engine.accountant.history.append((2.0, 1 / 6, 7))
+    if is_poisson:
+        both = finished_run(engine, batches)
+        assert isinstance(both, dp.Sequence)
+        assert "7 steps" in both.describe()
+    else:  # its last epoch is not whole
+        with pytest.raises(Unsupported, match="whole epochs of 6 steps"):
+            finished_run(engine, batches)
+    with pytest.raises(InvalidArgument, match="must be the one of the run"):
+        finished_run(engine, DataLoader(dataset, batch_size=20, shuffle=True))
+    with pytest.raises(WrongType, match="PrivacyEngine"):
+        finished_run(model, batches)

@@ -63,11 +63,11 @@ from sharpdp.integrations.torch import (
     shard_of_rank,
 )
 from sharpdp.learn.ranks import Ranks
-from sharpdp.mechanisms import DPSGD
+from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
-__all__ = ["SchemeAccountant", "make_private"]
+__all__ = ["SchemeAccountant", "finished_run", "make_private"]
 
 
 ROUNDING = 1e-9
@@ -599,6 +599,56 @@ def make_private(
     checked = [_CheckedLoss(loss, stepper) for loss in criterion]
     _move_by(stepper)
     return private, stepper, *checked, batches, engine
+
+
+def finished_run(
+    engine: Any, loader: Any, *, collate: Callable[[list[Any]], Any] | None = None
+) -> Mechanism:
+    """What a run with Opacus' own accountant was, for `account`: its history, over the batches it drew.
+
+    The history has noise and steps, and a rate that is one over the length of the loader, however batches
+    are drawn; the loader says the latter.
+
+    Holds when: the loader is the one that was trained on, no pass over it was broken off, and what
+    `scheme_of` asks for.
+
+    Args:
+        engine: Opacus' PrivacyEngine, or its accountant, after the last step.
+        loader: the loader that `make_private` of Opacus returned.
+        collate: as for `sharpdp.integrations.torch.scheme_of`.
+
+    Returns:
+        `DPSGD`, or a `Sequence` of it if the noise was changed.
+
+    Raises:
+        InvalidArgument: no step was taken, the history is not that of this loader, or noise is missing.
+        Unsupported: the batches follow no scheme, or noise or training changed within an epoch.
+        WrongType: the engine has no history, or the loader is no DataLoader.
+    """
+    history = getattr(getattr(engine, "accountant", engine), "history", None)
+    if not isinstance(history, list):
+        raise WrongType(f"engine must be a PrivacyEngine of Opacus; got {short_repr(engine)}.")
+    if not history:
+        raise InvalidArgument("engine must have taken a step; got one with an empty history.")
+    epoch: Any = scheme_of(loader, epochs=1, collate=collate)
+    runs: list[Mechanism] = []
+    for noise, rate, steps in history:
+        if abs(rate * epoch.steps - 1.0) > ROUNDING:
+            raise InvalidArgument(
+                f"loader must be the one of the run, with a sample rate of {rate!r} in its history; got "
+                f"one of {epoch.steps} batches. Did a step use several batches?"
+            )
+        if isinstance(epoch, PoissonBatches):
+            scheme: Any = replace(epoch, steps=steps)
+        elif steps % epoch.steps:
+            raise Unsupported(
+                f"a run over {epoch.label} must consist of whole epochs of {epoch.steps} steps at one "
+                f"noise multiplier; got {steps} steps. Account for whole epochs, which cost no less."
+            )
+        else:
+            scheme = scheme_of(loader, epochs=steps // epoch.steps, collate=collate)
+        runs.append(DPSGD(scheme, noise_multiplier=noise))
+    return runs[0] if len(runs) == 1 else Sequence(runs)
 
 
 def _move_by(stepper: Any) -> None:
