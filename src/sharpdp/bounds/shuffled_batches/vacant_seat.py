@@ -343,6 +343,7 @@ class VacantEpoch:
             least = max(least, values[0] - _BACKWARD_FALL)
         size = max(int(np.sum(values > least)), 2)
         place, gained = 0, True
+        slope = int(np.argmin(np.abs(_SLOPES - 1.0)))
 
         def following(loss: float) -> float:
             """Where the next ratio is at most."""
@@ -356,8 +357,10 @@ class VacantEpoch:
             while place < size and gained:
                 last = following(low.following)
                 high = self._anchor(kind, low.following, last, is_careful=is_careful)
-                first = place
-                slopes = self._slopes(kind, low, high)
+                first, slopes = place, _REPLACED_SLOPES
+                if kind != "replaced":  # values take time, and few of them are enough
+                    slope = self._best_slope(low, high, slope)
+                    slopes = _SLOPES[slope : slope + 1]
                 while place < size and losses[place] <= high.loss:
                     found = self._between(low, high, float(losses[place]), slopes)
                     lower[place] = min(lower[place], float(np.min(found)))
@@ -368,16 +371,27 @@ class VacantEpoch:
                 low = high
         return losses, np.minimum.accumulate(lower)
 
-    def _slopes(self, kind: str, low: Anchor, high: Anchor) -> Array:
-        """How starts may move between two anchors; any choice is safe.
+    def _best_slope(self, low: Anchor, high: Anchor, start: int) -> int:
+        """The place of about the best slope between two anchors; any choice is safe.
 
-        The best is about the mean of B where sums decide. It is looked for once if values take time.
+        It is about the mean of B where sums decide. Values are convex in the slope, so that the search
+        goes downhill from the place that was best between the last two.
         """
-        if kind == "replaced":
-            return _REPLACED_SLOPES
-        middle = 0.5 * (low.loss + high.loss)
-        best = int(np.argmin(self._between(low, high, middle, _SLOPES)))
-        return np.asarray(_SLOPES[best : best + 1])
+        middle, known = 0.5 * (low.loss + high.loss), dict[int, float]()
+
+        def value(place: int) -> float:
+            if place not in known:
+                found = self._between(low, high, middle, _SLOPES[place : place + 1])
+                known[place] = float(found[0])
+            return known[place]
+
+        best = start if value(start) < math.inf else min(range(_SLOPES.size), key=value)
+        while True:
+            near = range(max(best - 1, 0), min(best + 2, _SLOPES.size))
+            following = min(near, key=value)
+            if value(following) == value(best):
+                return best
+            best = following
 
     def _anchor(self, kind: str, loss: float, last: float, *, is_careful: bool = False) -> Anchor:
         """The recursion at a ratio, and the next ratio at which it is done.

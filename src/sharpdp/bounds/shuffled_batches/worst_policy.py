@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -370,6 +370,7 @@ def _options(policy: WorstPolicy, angle: float, strikes: Array) -> Array:
     return values
 
 
+@lru_cache(maxsize=64)
 def _lognormal_calls(spread: float) -> tuple[Array, Array]:
     """E(L - c)_+ at some c, L lognormal with mean one: chords between these are above it.
 
@@ -433,6 +434,8 @@ class _Cells:
 
 def _convex(x: Array, y: Array) -> Array:
     """The largest convex function below the points, at the same places."""
+    if np.all(np.diff(np.diff(y) / np.diff(x)) >= 0.0):
+        return y
     corners = lower_hull(list(zip(x.tolist(), y.tolist(), strict=True)))
     return np.interp(x, x[corners], y[corners])
 
