@@ -11,6 +11,8 @@ from flint import arb
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.contour_engine import ContourEvaluation
+from sharpdp.numerics.contour import TrapezoidTerms
+from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -152,3 +154,22 @@ def test_answers_that_were_wrong_once(
     known = ((rate, sigma, steps),)
     assert poisson.delta(known, direction, low, 14) >= target
     assert poisson.delta(known, direction, high, 14) <= target
+
+
+@pytest.mark.parametrize("count", [21, 61, 200, 1003])
+def test_sums_by_products_keep_within_the_units_of_direct_ones(count: int) -> None:
+    rng = np.random.default_rng(count)
+    t = 0.37 * np.arange(float(count))
+    sizes = np.exp(-rng.uniform(0.0, 20.0, count))
+    phases = rng.uniform(0.0, 6.0, count)
+    real, imag = sizes * np.cos(phases), sizes * np.sin(phases)
+    turns = np.append(rng.uniform(-30.0, 30.0, 20), 0.0)
+    found = TrapezoidTerms(real, imag, 0.0, 0.0).at(t, turns)
+    for turn, value in zip(turns.tolist(), found.tolist(), strict=True):
+        terms = (
+            arb(a) * (arb(turn) * arb(f)).cos() - arb(b) * (arb(turn) * arb(f)).sin()
+            for a, b, f in zip(real.tolist(), imag.tolist(), t.tolist(), strict=True)
+        )
+        exact = sum(terms, arb(0))
+        allowed = UNIT_ROUNDOFF * float(np.sum(sizes * (64.0 + 4.0 * t * abs(turn))))
+        assert abs(float(arb(value) - exact)) <= allowed

@@ -48,6 +48,18 @@ def test_minima_of_polylines_are_between_the_bounds(seed: int) -> None:
         assert Fraction(least) <= truth <= Fraction(most)
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3])
+def test_a_thousand_lines_have_the_minima_that_each_has_alone(noise: float) -> None:
+    rng = np.random.default_rng(7)
+    x = np.append(0.0, np.exp(np.linspace(-3.0, 3.0, 200)))
+    y = np.exp(-x) + noise * rng.normal(size=x.size)  # noise makes the lower polyline wiggle
+    table = ConvexTable(x, y, y + 2.0 * noise, -1.0)
+    slopes = rng.permutation(np.append(np.geomspace(1e-9, 1.0, 500), np.linspace(0.01, 1.0, 500)))
+    together = table.minima(slopes)[:2]
+    alone = [table.minima(slopes[index : index + 1])[:2] for index in range(slopes.size)]
+    assert np.array_equal(np.stack(together, axis=1), np.array(alone)[:, :, 0])
+
+
 def test_a_corner_between_two_straight_pieces_is_found() -> None:
     x = np.array([0.0, 1.0, 2.0, 4.0, 5.0])
     y = np.maximum(1.0 - 0.3 * x, 0.1)  # a corner at 3

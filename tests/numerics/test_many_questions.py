@@ -1,6 +1,7 @@
 """Arrays of questions are answered in one pass, and as well as one by one."""
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -93,6 +94,29 @@ def test_few_contours_serve_many_questions() -> None:
     run = answer.upper_derivations[0].composition
     assert isinstance(run, Composition)
     assert len(run.kept_work) + len(run.reverse().kept_work) <= 12
+
+
+def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
+    run = Composition(((sampled_gaussian(1.0, 0.01), 500),))
+    alphas = np.linspace(0.01, 0.9, 50)
+    other = run.reverse()
+    assert other.reverse() is run
+    first = run.false_negative_rates(alphas, 1e-3)
+    assert run.kept_profile.epsilons.size > 0
+    assert np.array_equal(other.kept_profile.epsilons, -run.kept_profile.epsilons[::-1])
+    copied = pickle.loads(pickle.dumps(run))
+    assert copied == run
+    assert not copied.kept_work
+    assert not copied.kept_profile.epsilons.size
+    # what others left makes an answer no less true, and no wider than asked
+    for ask in ("true_positive_rates", "false_negative_rates"):
+        shared, alone = getattr(other, ask)(alphas, 1e-3), getattr(other.fresh(), ask)(alphas, 1e-3)
+        assert np.all(np.maximum(shared[0], alone[0]) <= np.minimum(shared[1], alone[1]))
+        assert np.all(shared[1] - shared[0] <= 1e-3 * shared[1])
+    assert np.all(first[0] <= first[1])
+    run.forget()
+    assert not run.kept_profile.epsilons.size
+    assert not other.kept_profile.epsilons.size
 
 
 def test_a_crossing_that_is_not_seen_on_both_sides_is_no_answer() -> None:

@@ -204,6 +204,20 @@ def test_each_keeps_shapes_and_scalars():
     assert _validate.elementwise(_validate.real, epsilon=range(3)).tolist() == [0, 1, 2]
 
 
+def test_each_sees_what_an_array_of_numbers_hides():
+    masked = np.ma.masked_array([0.1, 7.0], mask=[False, True])
+    for wrong in (np.array([0.1, np.nan, 0.2]), masked, np.array([0.1, -np.inf])):
+        with pytest.raises(InvalidArgument, match=r"delta\[1\] must be in \(0, 1\)"):
+            _validate.elementwise(_validate.open_probability, delta=wrong)
+    with pytest.raises(WrongType, match=r"epsilon\[0\]"):
+        _validate.elementwise(_validate.real, epsilon=np.array([True, False]))
+    given = np.array([1, 2], dtype=np.uint8)
+    checked = _validate.elementwise(_validate.real, epsilon=given)
+    assert checked.dtype == np.float64
+    same = np.array([1.0, 2.0])
+    assert _validate.elementwise(_validate.real, epsilon=same) is not same
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

@@ -385,6 +385,13 @@ class Composition:
             value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
 
+    def is_near(self, epsilon: float) -> bool:
+        """Whether epsilon is no more than 30 typical losses of Poisson-sampled Gaussians, alone here."""
+        try:
+            return epsilon < 30.0 * typical_loss(kinds_of(self.merged_steps))
+        except Declined:
+            return False
+
     def reach(self, log_rate: float) -> float:
         """A threshold beyond which P[L > k] is below a rate, from P[L > k + c] <= delta(k) / (1 - e^-c).
 
@@ -429,7 +436,7 @@ class Composition:
             question = DeltaQuestion(epsilon, tolerance)
             with suppress(Declined):  # where the finest engine has an answer nothing else is needed
                 # far out delta may be below all doubles, which takes no engine
-                if epsilon < 30.0 * typical_loss(kinds_of(self.merged_steps)):
+                if self.is_near(epsilon):
                     coarse = max(tolerance, _COARSE_DELTA)
                     work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
                     low, high = question.bracket(self.remember(work))

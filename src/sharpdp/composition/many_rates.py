@@ -163,7 +163,8 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     first, last = np.clip([first, last], -_LARGEST_EXPONENT, _LARGEST_EXPONENT).tolist()
     if not last > first:
         return np.array([first])
-    most = 385 if profile.composition.single_pair is None else 129
+    # where the finest engine answers points cost next to nothing
+    most = 385 if profile.composition.is_near(last - first) else 129
     return np.linspace(first, last, min(most, 17 + 8 * alphas.size))
 
 
@@ -219,7 +220,7 @@ class TableSearch:
     """Thresholds at which delta is as sharp as it gets with the profile that is asked."""
 
     def close(
-        self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, wide: bool = False
+        self, alphas: Array, left: NDArray[np.intp], low: Array, high: Array, *, wide: bool = False
     ) -> NDArray[np.intp]:
         """Write the answers that are narrow enough, or as narrow as asked; the others are left."""
         if not left.size:
