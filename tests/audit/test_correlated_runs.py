@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -21,16 +22,19 @@ INPUTS = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 8))).float()
 INPUTS[0] *= -50.0
 DATA = (INPUTS, torch.zeros(60, dtype=torch.int64))
 PLAN = dp.DeterministicBatches(dataset_size=60, batch_size=10, epochs=2)
-STRATEGIES = {
-    "banded": banded_strategy(steps=STEPS, bands=6),
-    "buffered": buffered_strategy(steps=STEPS, buffers=2, participations=2),
-}
+
+
+@cache
+def strategy(name: str) -> dp.BandedStrategy | dp.BufferedLinearToeplitz:
+    if name == "banded":
+        return banded_strategy(steps=STEPS, bands=6)
+    return buffered_strategy(steps=STEPS, buffers=2, participations=2)
 
 
 def training(data, name: str = "banded") -> Training:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
-    run = dp.CorrelatedNoise(PLAN, strategy=STRATEGIES[name], noise_multiplier=NOISE)
+    run = dp.CorrelatedNoise(PLAN, strategy=strategy(name), noise_multiplier=NOISE)
     settings = {"clip": CLIP, "key": b"k" * 32, "learning_rate": 0.1}
     return Training(run, model, nn.CrossEntropyLoss(), *data, **settings)
 
@@ -46,7 +50,7 @@ def replayed(make) -> audit.ReplayAudit:
     )
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", ["banded", "buffered"])
 def test_honest_runs_pass(name: str) -> None:
     result = replayed(lambda data: training(data, name))
     assert result.consistent, str(result)
@@ -66,7 +70,7 @@ def another_strategy(data) -> Training:
     run = training(data)
     fewer = training(data)._noise
     fewer.__init__(
-        strategy=dp.BandedStrategy(coefficients=STRATEGIES["banded"].coefficients[:2]),
+        strategy=dp.BandedStrategy(coefficients=strategy("banded").coefficients[:2]),
         steps=STEPS,
         noise_multiplier=NOISE,
         clip=CLIP,
@@ -182,7 +186,7 @@ def test_canaries_agree_with_the_guarantee_and_contradict_a_broken_run() -> None
 
 
 def test_correlated_noise_is_not_for_opacus() -> None:
-    run = dp.CorrelatedNoise(PLAN, strategy=STRATEGIES["banded"], noise_multiplier=1.0)
+    run = dp.CorrelatedNoise(PLAN, strategy=strategy("banded"), noise_multiplier=1.0)
     with pytest.raises(dp.SharpDPError, match="mechanism must be a DPSGD; got"):
         audit.canaries(
             run, nn.Linear(8, 2), nn.CrossEntropyLoss(), *DATA, clip=CLIP, framework="opacus"

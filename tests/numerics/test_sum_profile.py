@@ -13,7 +13,7 @@ import sharpdp as dp
 from sharpdp.bounds.allocation.capped_lognormal import CappedLognormal
 from sharpdp.bounds.allocation.sum_contour import Stretch, Values
 from sharpdp.bounds.allocation.sum_profile import Profile
-from tests.reference.allocation import one_of_two
+from tests.reference.allocation import one_way_of_two
 
 WIDTH = 4e-5
 
@@ -41,7 +41,7 @@ def test_one_of_two_steps_to_depth_in_thirty_digits(mu: float, sign: float) -> N
     values = Profile(mu, 2, sign, WIDTH).values(40.0)
     for place in np.linspace(0, values.losses.size - 1, 6).astype(int):
         loss, low, high = read(values, place)
-        truth = log(one_of_two(1.0 / mu, loss)[0 if sign > 0.0 else 1])
+        truth = log(one_way_of_two(1.0 / mu, loss, forward=sign > 0.0))
         assert low <= truth + 1e-12
         assert truth <= high + 1e-12
         assert high - low < (5e-3 if high > -30.0 else np.inf)
@@ -67,7 +67,7 @@ def test_no_plan_breaks_the_bounds(sign: float, seed: int) -> None:
         values = changed.values()
         for place in (0, values.losses.size - 1):
             loss, low, high = read(values, place)
-            truth = log(one_of_two(1.0 / mu, loss)[0 if sign > 0.0 else 1])
+            truth = log(one_way_of_two(1.0 / mu, loss, forward=sign > 0.0))
             assert low <= truth + 1e-12
             assert truth <= high + 1e-12
 

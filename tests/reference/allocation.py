@@ -8,6 +8,7 @@ the other variables are integrated by composite Gauss rules. Nothing of sharpdp 
 
 from __future__ import annotations
 
+from functools import cache
 from math import comb, exp, log
 
 import mpmath
@@ -65,6 +66,7 @@ def outer(mu: float, variables: int, most: int, count: int) -> tuple[list[Array]
     return sums, weights
 
 
+@cache
 def deltas(
     noise_multiplier: float, steps: int, participations: int, epsilon: float, count: int = 24
 ) -> tuple[float, float]:
@@ -96,6 +98,15 @@ def deltas(
 
 def one_of_two(noise_multiplier: float, epsilon: float) -> tuple[float, float]:
     """The same for one of two steps, by tanh-sinh quadrature in thirty digits."""
+    first, second = (
+        one_way_of_two(noise_multiplier, epsilon, forward=way) for way in (True, False)
+    )
+    return first, second
+
+
+@cache
+def one_way_of_two(noise_multiplier: float, epsilon: float, *, forward: bool) -> float:
+    """The delta of (P, Q) alone, or that of (Q, P)."""
     with mpmath.workdps(30):
         mu = 1 / mpmath.mpf(noise_multiplier)
 
@@ -114,11 +125,12 @@ def one_of_two(noise_multiplier: float, epsilon: float) -> tuple[float, float]:
             marks = [-14, -8, -4, -2, 0, 2, 4, 8]
             return mpmath.quad(inner, [m for m in marks if m < end] + [end])
 
+        if not forward:
+            return float(mpmath.exp(epsilon) * side(2 * mpmath.exp(-mpmath.mpf(epsilon)), -1))
         strike = 2 * mpmath.exp(epsilon)
         end = mpmath.log(strike) / mu + mu / 2
         beyond = ((1 - strike) * mpmath.ncdf(-end) + mpmath.ncdf(mu - end)) / 2
-        other = mpmath.exp(epsilon) * side(2 * mpmath.exp(-mpmath.mpf(epsilon)), -1)
-        return float(side(strike, 1) + beyond), float(other)
+        return float(side(strike, 1) + beyond)
 
 
 def sampled_ratios(
