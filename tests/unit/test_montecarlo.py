@@ -380,7 +380,9 @@ def test_single_and_double_precision_draw_from_one_law(
     direction: Direction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seven standard errors for every tilt whose payoffs are not rare."""
-    product, epsilon, tried = Product(((AllocationRun(200, 1, 0.8), 2),)), 0.1, 0
+    # so many that the steps which a tilt leaves alone are drawn in single precision for most of them
+    steps = allocated_epoch.FEWEST_SINGLES + 48
+    product, epsilon, tried = Product(((AllocationRun(steps, 1, 0.8), 2),)), 0.1, 0
     ranges = product.ranges(direction, epsilon)
     for place, tilt in enumerate(ranges):
         if ranges[tilt] > min(ranges.values()) + math.log(30):
@@ -394,7 +396,7 @@ def test_single_and_double_precision_draw_from_one_law(
         error = math.sqrt((np.var(paid) + np.var(other)) / 4000)
         assert abs(np.mean(paid) - np.mean(other)) < 7 * error, tilt
         assert np.mean(np.isinf(draws.error)) < 0.01
-        tried += 1
+        tried += bool(np.any(np.asarray(draws.error) > 0.0))  # in single precision
     assert tried >= 4
 
 
