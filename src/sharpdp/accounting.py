@@ -521,7 +521,8 @@ class Guarantee(Tabular):
         """
         with self._progress("advantage"):
             ends, rigor = self._ends(DELTA, np.zeros(1))
-        return Bracket(*map(float, ends[0]), rigor, "advantage", self._context)
+        low, high = ends[0].tolist()
+        return Bracket(low, high, rigor, "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -662,7 +663,8 @@ class Guarantee(Tabular):
         with self._progress("mu"):
             ends, rigor = self._ends(MU, np.array([smallest]))
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
-        return Bracket(*map(float, ends[0]), rigor, "mu", context)
+        low, high = ends[0].tolist()
+        return Bracket(low, high, rigor, "mu", context)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.
