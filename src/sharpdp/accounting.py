@@ -525,7 +525,7 @@ class Guarantee(Tabular):
         """
         with self._progress("advantage"):
             ends, rigor = self._ends(DELTA, np.zeros(1))
-        low, high = map(float, ends[0])
+        low, high = ends[0].tolist()
         return Bracket(low, high, rigor, "advantage", self._context)
 
     def tradeoff(self) -> TradeoffCurve:
@@ -667,7 +667,7 @@ class Guarantee(Tabular):
         with self._progress("mu"):
             ends, rigor = self._ends(MU, np.array([smallest]))
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
-        low, high = map(float, ends[0])
+        low, high = ends[0].tolist()
         return Bracket(low, high, rigor, "mu", context)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:

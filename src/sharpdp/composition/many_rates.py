@@ -36,7 +36,7 @@ Ends = tuple[Array, Array]
 """All lower and all upper ends."""
 
 FEW = 3
-"""So many rates of a pair that is not composed are asked one by one."""
+"""So many rates are asked one by one, unless all steps are Poisson-sampled Gaussians."""
 
 _SHARE, _SHARE_OF_FEW = 0.1, 1e-3
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
@@ -107,7 +107,8 @@ def _read_off(
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
     is_few = left.size <= FEW
-    if not left.size or (is_few and composition.single_pair is not None):
+    # others have quick bounds next to one, and points that may take long
+    if not left.size or (is_few and not composition.is_near(0.0)):
         return low, high
     share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
     variation = min(exp_up(composition.log_total_variation_upper), 1.0)
