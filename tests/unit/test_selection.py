@@ -214,6 +214,12 @@ def test_tiny_deltas_have_finite_epsilons() -> None:
     assert dp.account(best).epsilon(delta=1e-14).upper < 5.0
 
 
+def test_runs_with_losses_beyond_all_doubles_have_an_answer() -> None:
+    # at delta 0 three runs together are 900-DP, a promise that no curve has a point for
+    best = dp.BestOf(dp.PureDP(epsilon=0.1) * 3000, 3)
+    assert dp.account(best).epsilon(delta=1e-6).upper < 90.0
+
+
 def test_published_bounds_say_where_they_do_not_apply() -> None:
     few = dp.compare(dp.BestOf(dp.Gaussian(noise_multiplier=4.0), 5), delta=1e-6)
     assert "geometric or negative-binomial" in few["pure_selection_upper"].reason

@@ -333,9 +333,10 @@ class SymmetricMean:
     def log_upper(self, sign: float, losses: Array) -> Array:
         """Upper bounds on the logs of E(L - e^loss)_+ (sign 1), or of E(1 - e^loss L)_+ (sign -1)."""
         log_c = sign * losses
-        near, log_scale = self._near(sign, log_c)
+        sums, log_scale = self._near(sign, log_c)
+        near = sums[:, self._cut_index(sign)]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            high = near[:, self._cut_index(sign)] + np.exp(self._log_far(sign, log_c) - log_scale)
+            high = near + np.exp(self._log_far(sign, log_c, near, log_scale) - log_scale)
             log_high = np.log(np.min(np.where(np.isnan(high), np.inf, high), axis=1)) + log_scale
         log_high = np.logaddexp(log_high, self._log_outside(sign, log_c))
         return np.asarray(log_high + _SLACK - np.minimum(log_c, 0.0))
@@ -406,18 +407,24 @@ class SymmetricMean:
         cuts = self.middle + (end - self.middle) * np.linspace(0.0, 1.0, _CUTS) ** 2
         return np.unique(cuts.astype(np.int64))
 
-    def _log_far(self, sign: float, log_c: Array) -> Array:
-        """log bounds on the part beyond each cut: below it for sign 1, above it for sign -1."""
-        cuts = self.offsets[self._cut_index(sign)]
-        return self._log_far_calls(log_c, cuts) if sign > 0.0 else self._log_far_puts(log_c, cuts)
+    def _log_far(self, sign: float, log_c: Array, near: Array, log_scale: float) -> Array:
+        """log bounds on the part beyond each cut: below it for sign 1, above it for sign -1.
 
-    def _log_far_calls(self, log_c: Array, cuts: Array) -> Array:
+        They are added to the near part, over e^log_scale.
+        """
+        cuts = self.offsets[self._cut_index(sign)]
+        if sign > 0.0:
+            return self._log_far_calls(log_c, cuts, near, log_scale)
+        return self._log_far_puts(log_c, cuts)
+
+    def _log_far_calls(self, log_c: Array, cuts: Array, near: Array, log_scale: float) -> Array:
         """log of bounds on P[L > c, Y below the cut], by Chernoff: for all a > 0 and d >= 0,
 
             E_P exp(a (Y + log P[N = k] - k log x - log C(T, k) - log c) + d (cut - Y)).
 
         P[N = k] <= F(V) <= F(v) for V >= v (`_log_most_likely`). For V < v it is at most e^-V I_0(V),
-        whose logarithm is convex, and so at most V / v times that at v.
+        whose logarithm is convex, and so at most V / v times that at v. Of the a and d only those are
+        tried for a v whose first part alone, with the near one, is below the best sum so far.
         """  # noqa: D415
         steps, count = self.steps, self.participations
         log_sets = float(gammaln(steps + 1.0) - gammaln(count + 1.0) - gammaln(steps - count + 1.0))
@@ -428,12 +435,21 @@ class SymmetricMean:
         a = np.maximum(targets, 0.0) + np.tile([1.0, 3.0, 8.0, 25.0, 80.0], 4)
         d = a - targets
         usual = self._log_score_moment(a, 0.0 * a, -d)
-        for share in (0.5, 0.65, 0.8, 0.9, 1.0):
+        for share in (0.8, 0.9, 0.65, 1.0, 0.5):
             v = share * self.variance
+            many = usual + a * _log_most_likely(v, steps)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                least = np.min(near + np.exp(best - log_scale), axis=1)
+                room = np.log(np.maximum(least[:, None] - near, 0.0)) + log_scale
+                lines = _lines(many - a * level, -a, log_c, d, cuts)
+                tried = np.any(lines < np.minimum(best, room), axis=(1, 2))
+            if not tried.any():
+                continue
             slope = -float(np.log(i0e(np.array(v)))) / v - _SLACK
-            few = self._log_score_moment(a, a * slope, -d)
-            log_moments = np.logaddexp(usual + a * _log_most_likely(v, steps), few)
-            best = np.minimum(best, _lowest(log_moments - a * level, -a, log_c, d, cuts))
+            few = self._log_score_moment(a[tried], a[tried] * slope, -d[tried])
+            log_moments = np.logaddexp(many[tried], few)
+            lines = _lines(log_moments - a[tried] * level, -a[tried], log_c, d[tried], cuts)
+            best = np.minimum(best, np.min(lines, axis=0))
         return np.asarray(best + _SLACK * (1.0 + np.abs(best)))
 
     def _log_score_moment(self, a: Array, b: Array, tilts: Array) -> Array:
@@ -576,10 +592,15 @@ def _log_most_likely(variance: float, steps: int) -> float:
     return float(np.log(np.mean(np.maximum(bases, 0.0) ** half))) + _SLACK
 
 
+def _lines(logs: Array, slopes: Array, log_c: Array, falls: Array, cuts: Array) -> Array:
+    """All logs + slope log_c + fall cut, for every threshold and cut."""
+    lines = logs[:, None, None] + slopes[:, None, None] * log_c[:, None]
+    return np.asarray(lines + falls[:, None, None] * cuts)
+
+
 def _lowest(logs: Array, slopes: Array, log_c: Array, falls: Array, cuts: Array) -> Array:
     """The least of logs + slope log_c + fall cut, for every threshold and cut."""
-    lines = logs[:, None, None] + slopes[:, None, None] * log_c[:, None]
-    return np.asarray(np.min(lines + falls[:, None, None] * cuts, axis=0))
+    return np.asarray(np.min(_lines(logs, slopes, log_c, falls, cuts), axis=0))
 
 
 def _positive(x: Array) -> Array:

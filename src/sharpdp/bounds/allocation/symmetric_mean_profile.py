@@ -168,6 +168,11 @@ class SeveralSteps:
         log_ratio += 0.5 * math.log(count * (1.0 - rate) / variance)
         return _Center(tilt, log_x, log_ratio, y, math.sqrt(square), math.sqrt(posterior), variance)
 
+    @cached_property
+    def _usual_log_x(self) -> float:
+        """The log x of results without the record."""
+        return self._center(-1.0).log_x
+
     def _center_at(self, log_ratio: float, near: float) -> _Center | None:
         """The center at which L is about e^log_ratio; None if there is none."""
         tilts = [near, near + 0.1 * self.sign]
@@ -287,7 +292,7 @@ class SeveralSteps:
         log_u, log_weight, _ = self._grid
         reach = 4.0 * center.posterior_deviation / center.variance
         b = side * np.geomspace(1.0, 30.0, 12) / center.posterior_deviation
-        usual = self._center(-1.0).log_x
+        usual = self._usual_log_x
         log_x = min(usual, center.log_x) if side > 0.0 else max(usual, center.log_x)
         for _ in range(60):
             log_x -= side * 0.3 * reach

@@ -20,7 +20,7 @@ from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import rational_pair
 from sharpdp.renyi.conversion import epsilon_from
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
 from sharpdp.tradeoff.polyline import Polyline
 
@@ -269,7 +269,8 @@ def _attained(mechanism: BestOf, adjacency: Adjacency) -> Polyline:
 
 def _promised(epsilons: Array, deltas: Array) -> PairCounts:
     """The pair of the worst mechanism that keeps all these promises; one that reveals all without any."""
-    useful = deltas < 1.0
+    # a curve has no points beyond; to leave promises out is safe
+    useful = (deltas < 1.0) & (epsilons <= LARGEST_EPSILON)
     if not useful.any():
         return ((to_pair(Polyline.revealed()), 1),)
     curve = TradeoffCurve.from_points(
