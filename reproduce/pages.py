@@ -23,8 +23,6 @@ KINDS = {
 OPEN = (
     "girgis2021, 18.3 and 76.46% for clones: the paper does not say how they were computed; no "
     "reading gives both.",
-    "girgis2021, Figure 6: two of the four seeds have reached epoch 200, and none at the larger local "
-    "ε; [the page](girgis2021.md) says how far each is.",
     "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the published algorithm, "
     "and for which no bound holds; the published algorithm does not reach them.",
     "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is false.",

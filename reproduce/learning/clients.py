@@ -224,8 +224,8 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
         for local, runs in found.items()
     )
     remarks = (
-        f"Epochs that each seed has come to: {come}.",
-        "Simulated with the exact law of PrivUnit's reports in single precision; see "
+        f"Epochs completed by each seed: {come}.",
+        "Simulated with the exact distribution of PrivUnit's reports in single precision; see "
         "reproduce/learning/simulation.py.",
         "Clones are those of feldman2021, evaluated, with strong composition. The last two columns are "
         "sharpdp's brackets, for any randomizer with that budget and for PrivUnit.",
@@ -234,7 +234,7 @@ def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
     )
     tables = [Table("", HEADINGS, rows_of(scale, found))]
     if scale.epochs == EPOCHS:
-        headings = ("printed %", "at epsilon", "epoch", "seeds", "ours %", *EPSILONS)
+        headings = ("published %", "at epsilon", "epoch", "seeds", "ours %", *EPSILONS)
         rows = printed_rows(scale, found[LOCAL])
         tables.append(Table("The paper's accuracies (local epsilon 2)", headings, rows))
     print(columns(title, tables, remarks))
