@@ -68,7 +68,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         small, *larger = found["curves"]
         curves = (
             ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
-            ("sharpdp, the same runs", small, "ours", BLUE),
+            ("sharpdp, local epsilon 2", small, "ours", BLUE),
             *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
         )
         for label, local, account, color in curves:
@@ -82,7 +82,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         places, heights, widths = zip(*PRINTED, strict=True)
         style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
         axes.errorbar(
-            places, heights, yerr=widths, color="black", label="printed in the paper", **style
+            places, heights, yerr=widths, color="black", label="published accuracies", **style
         )
         for place, height, _ in PRINTED:
             axes.annotate(
@@ -93,7 +93,7 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         )
         axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
         axes.minorticks_off()
-        words = "dots: epochs 10, 50, 100, 200 as far as run; bands: spread over seeds"
+        words = "dots: epochs 10, 50, 100, 200; bands: standard deviation over seeds"
         finish(axes, "What sharper accounting buys", words, loc="lower right")
         return axes
 
