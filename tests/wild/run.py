@@ -219,6 +219,8 @@ def comparison(before: list[Record], after: list[Record]) -> str:
             kind = f"{old['verdict']} became {new['verdict']}"
         elif ends[0] == ends[1]:
             kind = "identical"
+        elif None in (*ends[0], *ends[1]):
+            kind = "answered by one of them"
         else:
             (old_low, old_high), (new_low, new_high) = ([float(x) for x in pair] for pair in ends)
             apart = 1e-9 * abs(old_high)
