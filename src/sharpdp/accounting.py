@@ -977,7 +977,7 @@ class Guarantee(Tabular):
         Leaving one out is safe. It is left out if another one is better at each of some values.
         """
         every = self._best_upper
-        if values.size <= FEW or len(every) == 1:
+        if values.size <= FEW or len(every) <= 1:
             return every
         probes = _probes(values)
         rough = replace(self, relative_width=ROUGH_LOOK)

@@ -117,8 +117,8 @@ def noise_halved(data) -> Training:
 
 
 BROKEN = {
-    "noise not correlated as told": (not_correlated, "noise used again"),
-    "another strategy than told": (another_strategy, "noise used again"),
+    "noise not correlated as planned": (not_correlated, "noise used again"),
+    "a strategy other than planned": (another_strategy, "noise used again"),
     "independent noise used again": (used_again, "noise used again"),
     "memory of the noise lost in a resume": (memory_lost, "noise used again"),
     "correlated noise halved": (noise_halved, "scale of the noise"),

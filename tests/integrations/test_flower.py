@@ -215,7 +215,7 @@ def trained(strategy: CLDPStrategy, grid: Any, rounds: int) -> np.ndarray:
 def test_clients_who_randomize_their_own_gradients_train_a_model() -> None:
     grid, federation = reporting()
     strategy = CLDPStrategy(CLIENTS)
-    with pytest.raises(dp.InvalidArgument, match="no round was begun"):
+    with pytest.raises(dp.InvalidArgument, match="no round was started"):
         _ = strategy.guarantee
     weights = trained(strategy, grid, 12)
     assert np.linalg.norm(weights - federation.TRUTH) < 0.7 * np.linalg.norm(federation.TRUTH)
@@ -223,7 +223,7 @@ def test_clients_who_randomize_their_own_gradients_train_a_model() -> None:
     scheme = dp.FixedSizeBatches(dataset_size=200, batch_size=100, steps=12)
     drawn = [[node - 1 for node in nodes] for nodes in grid.asked]
     assert dp.audit.sampler(batches=drawn, scheme=scheme).consistent
-    with pytest.raises(dp.InvalidArgument, match="all of which were begun"):
+    with pytest.raises(dp.InvalidArgument, match="all of which were started"):
         trained(strategy, grid, 1)
 
 

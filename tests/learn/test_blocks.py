@@ -110,7 +110,7 @@ def test_bad_input() -> None:
             plan(**options)
     with pytest.raises(dp.InvalidArgument, match="parameters must be 3"):
         BlockRun(plan(), pull, np.zeros(2))
-    with pytest.raises(dp.InvalidArgument, match="no epoch was begun"):
+    with pytest.raises(dp.InvalidArgument, match="no epoch was started"):
         BlockRun(plan(), pull, np.zeros(DIMENSION)).guarantee.advantage()
     bad = np.full((4, 3), np.nan)
     with pytest.raises(dp.InvalidArgument, match="finite"):
@@ -118,5 +118,5 @@ def test_bad_input() -> None:
     with pytest.raises(dp.InvalidArgument, match="one row for each of 4"):
         BlockRun(plan(), lambda t, r: np.zeros((1, 3)), np.zeros(DIMENSION)).run()
     done = BlockRun(plan(epochs=1), pull, np.zeros(DIMENSION)).run()
-    with pytest.raises(dp.InvalidArgument, match="all of which were begun"):
+    with pytest.raises(dp.InvalidArgument, match="all of which were started"):
         done.epoch()

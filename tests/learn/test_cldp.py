@@ -298,7 +298,7 @@ def test_bad_gradients_release_nothing(bad: Any, message: str, monkeypatch: Any)
     with pytest.raises(dp.InvalidArgument, match=message):
         run.step()
     assert run.begun == 0
-    with pytest.raises(dp.InvalidArgument, match="no round was begun"):
+    with pytest.raises(dp.InvalidArgument, match="no round was started"):
         run.mechanism  # noqa: B018
 
 
@@ -338,5 +338,5 @@ def test_a_schedule_that_fails_releases_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_a_plan_that_is_done_is_done() -> None:
     run = ClientRun(plan(rounds=1), pull, np.zeros(3), rng=1).run()
     assert run.run(5).begun == 1
-    with pytest.raises(dp.InvalidArgument, match="all of which were begun"):
+    with pytest.raises(dp.InvalidArgument, match="all of which were started"):
         run.step()

@@ -350,7 +350,7 @@ def test_a_run_is_accounted_as_far_as_it_was_run(name: str, tmp_path: Path) -> N
 
 
 def test_what_cannot_be_run_is_refused() -> None:
-    with pytest.raises(dp.InvalidArgument, match="got MinSeparation, a promise about batches"):
+    with pytest.raises(dp.InvalidArgument, match="got MinSeparation, a property of batches"):
         training(STRATEGIES["banded"], plan=MinSeparation(steps=30, separation=10))
     with pytest.raises(dp.InvalidArgument, match="for rounding not to matter"):
         CorrelatedStepNoise(

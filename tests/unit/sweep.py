@@ -47,6 +47,7 @@ INSIDE = {
     "DrawCache.settle",
     "Training.epsilon",  # there is no step yet
     "distribution",
+    "seed_generators",
 }
 """What only the library itself calls, with arguments that were checked, and one that has its test."""
 

@@ -164,7 +164,7 @@ def test_reports_say_what_is_run_and_what_is_owed() -> None:
     text = dp.account(run()).report(format="text")
     assert "correlated noise (DP-FTRL)" in text
     assert "banded Toeplitz strategy, 2 bands" in text
-    assert "with z that is drawn" in " ".join(text.split())
+    assert "drawing z anew" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

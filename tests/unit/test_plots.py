@@ -328,7 +328,7 @@ def test_every_answer_is_drawn_with_its_own_title_or_none(name: str, tmp_path: P
 @pytest.mark.parametrize("name", DRAWN)
 def test_nothing_is_cut_off_and_nothing_overlaps_in_a_column_of_a_paper(name: str) -> None:
     with plots.paper():
-        axes = DRAWN[name]()
+        axes = DRAWN[name]()()
         figure = axes.figure
         figure.canvas.draw()
         low, high = axes.get_xlim()

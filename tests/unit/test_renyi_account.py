@@ -84,7 +84,7 @@ def test_reports_comparisons_and_calibration_take_it() -> None:
     curve = dp.RenyiCurve.zcdp(rho=0.01)
     words = dp.account(curve).report()
     assert "mechanism known by its Renyi divergences (at all orders, 0.01-zCDP)" in words
-    assert "No lower side is known" in words
+    assert "No lower bound is known" in words
     assert [row.name for row in dp.compare(curve, delta=1e-5).rows] == ["renyi_curve_upper"]
     rounds = dp.calibrate(lambda t: dp.RenyiCurve.zcdp(rho=0.01 * t), epsilon=2.0, delta=1e-5)
     assert float(dp.RenyiCurve.zcdp(rho=0.01 * rounds).epsilon(delta=1e-5)) <= 2.0

@@ -370,6 +370,6 @@ def _with_values(files: Any) -> argparse.ArgumentParser:
                     "zsh": "_sharpdp_compared",
                     "fish": "(_sharpdp_compared; __fish_complete_path (commandline -ct))",
                 }
-            elif action.dest in ("plan", "output", "file", "run"):
+            elif action.dest in ("plan", "output", "file", "files", "run"):
                 action.complete = files
     return parser
