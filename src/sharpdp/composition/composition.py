@@ -142,9 +142,8 @@ class Composition:
     @cached_property
     def _reversed(self) -> Composition:
         other = Composition(tuple((pair.reverse(), count) for pair, count in self.steps))
-        other.__dict__["_origin"] = weakref.ref(
-            self
-        )  # a cycle would keep the work of both for long
+        # weakly: a cycle would keep the work of both for long
+        other.__dict__["_origin"] = weakref.ref(self)
         return other
 
     @cached_property

@@ -508,9 +508,8 @@ class TrapezoidTerms:
     def at(self, t: Array, turns: Array) -> Array:
         """The sums at the values of c - k; t are multiples of one frequency."""
         is_long = t.size > 2 * _FINE and turns.size > 8
-        rows = max(
-            (1 << (19 if is_long else 16)) // t.size, 1
-        )  # so many fit into the cache together
+        # as many thresholds at a time as fit into the cache
+        rows = max((1 << (19 if is_long else 16)) // t.size, 1)
         sums = self._by_products if is_long else self._directly
         if turns.size <= rows:
             return sums(t, turns)

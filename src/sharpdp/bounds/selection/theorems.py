@@ -197,9 +197,8 @@ def moments(mechanism: BestOf, adjacency: Adjacency, orders: Array) -> Array:
         own, more = poisson_terms(mechanism, adjacency, orders)
         sizes = own + more + np.abs(from_mean)
         with np.errstate(divide="ignore"):
-            lack = np.log(
-                -np.expm1(-(orders - 1.0) * own)
-            )  # log(1 - e^-((a - 1) D)), 0 if D is large
+            # log(1 - e^-((a - 1) D)), 0 if D is large
+            lack = np.log(-np.expm1(-(orders - 1.0) * own))
         exponent = (orders - 1.0) * (own + more + from_mean + _ROUNDING * sizes) + lack + _ROUNDING
         return np.asarray(np.logaddexp(0.0, exponent) / (orders - 1.0) * (1.0 + _ROUNDING))
     every = np.concatenate([orders, MOMENT_ORDERS])
