@@ -934,7 +934,10 @@ class Guarantee(Tabular):
         Each value is asked once. What bounds the answer at one of them bounds all on one side of it, so
         that answers rise or fall as the truth does.
         """
-        asked, index = np.unique(np.ravel(values), return_inverse=True)
+        if isinstance(values, np.ndarray):
+            asked, index = np.unique(np.ravel(values), return_inverse=True)
+        else:
+            asked, index = np.array([values]), np.zeros(1, dtype=np.intp)
         with self._progress(question.quantity):
             found, rigor = self._ends(question, asked)
         low, high = found[:: 1 if question.rises else -1].T
@@ -1108,6 +1111,9 @@ def _best(bounds: list[tuple[Array, Rigor]], size: int) -> tuple[Array, list[Rig
 
     Where bounds are equal the strongest rigor counts; an infinite bound decides nothing.
     """
+    if len(bounds) == 1:
+        ((only, rigor),) = bounds
+        return only, [rigor] if (only < np.inf).any() else []
     best = np.full(size, np.nan)
     for values, _ in bounds:
         best = np.fmin(best, values)

@@ -107,6 +107,9 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
     Smooth profiles are searched for all crossings together; those of pairs with listed losses, or that
     take long to compute, are tabulated.
     """
+    if log_deltas.size == 1:
+        low, high = np.array(epsilon_of(pair, float(log_deltas[0]), float(deltas[0])))[:, None]
+        return low, high
     low, high = np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
     order = np.argsort(-deltas, kind="stable")  # different ones may have the same logarithm
 
