@@ -10,6 +10,7 @@ not known well enough, it is asked again, more sharply.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -137,6 +138,7 @@ def _read_off(
         if level is levels[0] and (not kept.size or search.touches_ends):
             grid = _first_grid(profile, alphas[left])
             new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
+            composition.prepare(grid[new])
             search.add(profile, grid[new])
         for _ in range(_ROUNDS):
             left = search.close(alphas, left, low, high)
@@ -156,8 +158,10 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     log_rate = float(np.log(alphas.min()))
     first, last = -np.inf, np.inf
     if profile.composition.single_pair is None:
-        last = min(profile.composition.reach(log_rate), -log_rate)
-        first = -profile.reverse.reach(float(np.log1p(-alphas.max())))
+        last, before = profile.composition.reach_both_ways(
+            log_rate, float(np.log1p(-alphas.max()))
+        )
+        first, last = -before, min(last, -log_rate)
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
         (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
@@ -294,11 +298,33 @@ class TableSearch:
                 inside = np.arange(1.0, parts) / parts
                 starts, widths = self.epsilons[cells[chosen]], spacing[chosen]
                 more.append((starts[:, None] + widths[:, None] * inside).ravel())
-            alone = ~is_shared[index]
-            corner = np.log(self.table.corners[0][cell[inner][alone]])
-            step = spacing[index[alone]] * np.clip(0.5 / need[inner][alone], 1.0 / 32.0, 0.25)
-            more += [corner - step, corner, corner + step]
+            alone = np.flatnonzero(inner)[~is_shared[index]]
+            if alone.size <= FEW:
+                more += [self._around(alphas[i], best[i], cell[i], need[i]) for i in alone]
+            else:
+                corner = np.log(self.table.corners[0][cell[alone]])
+                step = spacing[index[~is_shared[index]]] * np.clip(0.5 / need[alone], 1.0 / 32.0, 0.25)
+                more += [corner - step, corner, corner + step]
         return np.asarray(np.union1d(self._apart(np.unique(np.concatenate(more))), again))
+
+    def _around(self, alpha: float, best: int, cell: int, need: float) -> Array:
+        """Thresholds around the one at which a line touches, the densest next to where that seems to be.
+
+        A parabola through the best point and its neighbors says where; the cell is `need` times as wide
+        as it may be.
+        """
+        left, right = self.epsilons[cell], self.epsilons[cell + 1]
+        middle = min(max(best, 2), self.epsilons.size - 2)
+        (before, center, after), points = self.epsilons[middle - 1 : middle + 2].tolist(), self.table
+        first, second, third = (points.high + alpha * points.x)[middle - 1 : middle + 2].tolist()
+        ahead, behind = (after - center) * (second - first), (center - before) * (second - third)
+        bend = ahead + behind
+        touching = 0.5 * (left + right)
+        if bend < 0.0:
+            touching = center + 0.5 * ((after - center) * ahead - (center - before) * behind) / bend
+        step = 0.5 * (right - left) / need
+        apart = step * 4.0 ** np.arange(math.ceil(math.log(max(need, 4.0), 4.0)))
+        return np.clip(np.concatenate([touching - apart, [touching], touching + apart]), left, right)
 
     def _outside(self, alphas: Array, open_: NDArray[np.bool_], cell: NDArray[np.intp]) -> Array:
         """Thresholds before the first and after the last one, if some line touches there."""

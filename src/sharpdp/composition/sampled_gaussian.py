@@ -94,7 +94,32 @@ class SampledGaussianEvaluation(Engine):
     ) -> SampledGaussianEvaluation:
         if tolerance < FINEST:
             raise Declined("it is as fine as that from the start, or never")
-        plan, contour = prepared(kinds_of(steps), threshold=epsilon)
+        return cls._at_threshold(epsilon, prepared(kinds_of(steps), threshold=epsilon))
+
+    @classmethod
+    def for_thresholds(
+        cls, compositions: Sequence[Steps], epsilons: Array
+    ) -> list[SampledGaussianEvaluation | Declined]:
+        """`for_threshold` of several compositions at once: the work of each, or why there is none.
+
+        Declines as a whole if one of the compositions cannot even be planned.
+        """
+        made = contours_of([kinds_of(steps) for steps in compositions], thresholds=epsilons)
+        works: list[SampledGaussianEvaluation | Declined] = []
+        for epsilon, result in zip(epsilons.tolist(), made, strict=True):
+            try:
+                works.append(cls._at_threshold(epsilon, result))
+            except Declined as reason:
+                works.append(reason)
+        return works
+
+    @classmethod
+    def _at_threshold(
+        cls, epsilon: float, made: tuple[ContourPlan, Contour] | Declined
+    ) -> SampledGaussianEvaluation:
+        if isinstance(made, Declined):
+            raise made
+        plan, contour = made
         low, high = contour.log_call(epsilon)
         return cls._sharp(plan.saddle, contour, plan.saddle.theta, low, high)
 

@@ -22,8 +22,8 @@ __all__ = ["ConvexTable"]
 _ROUNDING = 2e-15
 """Each x is right to within this share of itself; 18 units, of which one operation takes one."""
 
-_BLOCK = 64
-"""So many lines are looked at together."""
+_BLOCK, _MANY = 64, 1 << 14
+"""So many lines are looked at together; up to so many sums are all looked at."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,10 @@ def _smallest_sums(y: Array, x: Array, slopes: Array) -> tuple[NDArray[np.intp],
     The larger the slope, the smaller the index. So the indices at every 64th slope bound those between;
     sums that rounding does not tell apart from the smallest one count as such.
     """
+    if y.size * slopes.size <= _MANY:
+        every = y + slopes[:, None] * x
+        best = every.argmin(axis=1)
+        return best, every[np.arange(slopes.size), best]
     order = np.argsort(slopes)
     rising = slopes[order]
     index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
