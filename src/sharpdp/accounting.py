@@ -1093,6 +1093,8 @@ def _unbeaten(
     derivations: Sequence[Derivation], beats: Callable[[Derivation, Derivation], bool]
 ) -> tuple[Derivation, ...]:
     """The derivations that no other one beats; of those that beat each other the most rigorous one."""
+    if len(derivations) == 1:
+        return tuple(derivations)
     best: list[Derivation] = []
     strongest = list(Rigor)
     for derivation in sorted(derivations, key=lambda one: strongest.index(one.rigor)):
