@@ -838,9 +838,12 @@ def log_moments(grid: IntegrandGrid, s: Array) -> tuple[Array, tuple[Array, Arra
     steps = step_for(strips, -40.0, log_lift(rows, s_low, strips))
     step = steps.max(axis=1, keepdims=True)
     y, _ = lattice(low, high, step)
-    log_f = s[:, :, None] * rows.log_ratio(y)[:, None, :] - (0.5 * y * y)[:, None, :]
-    peak = log_f.max(axis=2)
-    total = np.exp(log_f - peak[:, :, None]).sum(axis=2)
+    # in place: other arrays of this size would cost more than the sums
+    terms = s[:, :, None] * rows.log_ratio(y)[:, None, :]
+    terms -= (0.5 * y * y)[:, None, :]
+    peak = terms.max(axis=2)
+    terms -= peak[:, :, None]
+    total = np.exp(terms, out=terms).sum(axis=2)
     return peak + np.log(total * step / np.sqrt(2.0 * np.pi)), (low, high)
 
 
