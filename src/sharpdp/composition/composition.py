@@ -364,6 +364,11 @@ class Composition:
             total += count * float(np.exp(log_delta_of(pair, 0.0)[1]))
         return safe_log(total) + EDGE
 
+    @property
+    def least_sum_of_variations(self) -> float:
+        """A quick lower bound on the sum of which `log_total_variation_upper` is the logarithm."""
+        return sum(count * pair.least_total_variation for pair, count in self.merged_steps)
+
     def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
         return self._chernoff_lower.log_missed(alpha)

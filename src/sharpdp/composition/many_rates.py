@@ -112,15 +112,17 @@ def _read_off(
     if not left.size or (is_few and not composition.is_near(0.0)):
         return low, high
     share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
-    variation = min(exp_up(composition.log_total_variation_upper), 1.0)
-    at_one = variation + start - 1.0 + 4e-16
-    x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
-    at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance, share)
-    left = at_hand.close(alphas, left, low, high)
-    if not left.size:
-        return low, high
-    # the point at one is known too badly to go on with
-    table = ConvexTable(x[:1], first[:1], second[:1], floor)
+    x, first = np.array([0.0, 1.0]), np.array([start, floor])
+    if composition.least_sum_of_variations <= share * tolerance:
+        variation = min(exp_up(composition.log_total_variation_upper), 1.0)
+        second = np.array([start, variation + start - 1.0 + 4e-16])
+        table = ConvexTable(x, first, second, floor)
+        at_hand = TableSearch(table, np.log(x), values, tolerance, share)
+        left = at_hand.close(alphas, left, low, high)
+        if not left.size:
+            return low, high
+    # a point at one would be known too badly to go on with
+    table = ConvexTable(x[:1], first[:1], first[:1], floor)
     search = TableSearch(table, np.log(x[:1]), values, tolerance, share)
     kept = composition.kept_profile.epsilons
     if kept.size:
@@ -141,9 +143,9 @@ def _read_off(
             composition.prepare(grid[new])
             search.add(profile, grid[new])
         for _ in range(_ROUNDS):
-            left = search.close(alphas, left, low, high)
-            more = search.wanted()
-            if not more.size:
+            if search.open is None:
+                left = search.close(alphas, left, low, high)
+            if not left.size or not (more := search.wanted()).size:
                 break
             search.add(profile, more)
         left = search.close(alphas, left, low, high, wide=True)
@@ -169,8 +171,8 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     if not last > first:
         return np.array([first])
     # where the finest engine answers points cost next to nothing
-    most = 385 if profile.composition.is_near(last - first) else 129
-    return np.linspace(first, last, min(most, 17 + 8 * alphas.size))
+    few, most = (97, 385) if profile.composition.is_near(last - first) else (17, 129)
+    return np.linspace(first, last, min(most, few + 8 * alphas.size))
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,7 @@ class TableSearch:
 
     def join(self, points: ProfilePoints) -> None:
         """Points whose log deltas are known."""
+        self.open = None
         self.points = self.points.joined(points)
         low, high = self.values(points.epsilons, points.low, points.high)
         self.table = self.table.joined(np.exp(points.epsilons), low, high)
