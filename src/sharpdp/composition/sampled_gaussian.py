@@ -1051,7 +1051,7 @@ class QuadratureTable(Tilted):
     """Nodes under a tilt, whose transform at multiples of one frequency is made from products.
 
     With e(t) = e^{i t (l - c)} - 1 and t = t' + t'', e(t) = e(t') e(t'') + e(t') + e(t''). So for n
-    frequencies 2 sqrt(n) rows of sines and cosines and a matrix product suffice.
+    frequencies 2 sqrt(n) rows and a matrix product suffice; most of the rows are products, too.
     """
 
     def psi(self, t: Array) -> tuple[ComplexArray, Array]:
@@ -1078,8 +1078,8 @@ class QuadratureTable(Tilted):
         """
         columns = int(np.ceil(np.sqrt(count)))
         rows = -(-count // columns)
-        fine_real, fine_imag = self._turned(step * np.arange(float(columns)))
-        real, imag = self._turned(step * columns * np.arange(float(rows)))
+        fine_real, fine_imag = self._turned(step, columns)
+        real, imag = self._turned(step * columns, rows)
         fine_real, fine_imag = self.weights * fine_real, self.weights * fine_imag
         fine = np.sum(fine_real, axis=1) + 1j * np.sum(fine_imag, axis=1)
         coarse = np.sum(self.weights * real, axis=1) + 1j * np.sum(self.weights * imag, axis=1)
@@ -1097,8 +1097,27 @@ class QuadratureTable(Tilted):
         spread = 3.0 * SUM_ERROR * step * np.arange(count) * self.mean_spread
         return psi, spread + terms * sizes
 
-    def _turned(self, t: Array) -> tuple[Array, Array]:
-        """Real and imaginary part of e(t) at each node."""
+    def _turned(self, step: float, count: int) -> tuple[Array, Array]:
+        """Real and imaginary part of e(t) at each node, t = 0, step, 2 step, ... (count rows).
+
+        Sines and cosines for the first eight rows and for powers of two, products of two rows for the
+        others. A product adds the errors of its two rows and 8 units of t |l - c|; over all digits of a
+        multiple that is 16 units, beside those of sines and cosines.
+        """
+        start = min(count, 8)
+        real, imag = np.empty((2, count, self.offsets.size))
+        real[:start], imag[:start] = self._turned_by(step * np.arange(float(start)))
+        while start < count:
+            x, y = self._turned_by(np.array([step * start]))
+            more = min(start, count - start)
+            u, v = real[:more], imag[:more]
+            real[start : start + more] = u * (1.0 + x) - v * y + x
+            imag[start : start + more] = u * y + v * (1.0 + x) + y
+            start *= 2
+        return real, imag
+
+    def _turned_by(self, t: Array) -> tuple[Array, Array]:
+        """Real and imaginary part of e(t) at each node, a row for each t."""
         half = np.multiply.outer(0.5 * t, self.offsets)
         sine = np.sin(half)
         return -2.0 * sine * sine, 2.0 * sine * np.cos(half)
