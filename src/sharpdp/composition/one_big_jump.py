@@ -473,17 +473,23 @@ class LossPartition:
             for core, stretches in zip(self.core, self.stretches, strict=True)
         ]
 
-    def table_at(self, tilts: Array) -> TiltedMoments:
-        """Upper moments of core and stretches at these tilts."""
+    def table_at(self, tilts: Array, pattern: JumpPattern | None = None) -> TiltedMoments:
+        """Upper moments of core and stretches at these tilts; only of those in a pattern if it is given.
+
+        Those of the others are NaN.
+        """
+        wanted = None if pattern is None else {place for place, _ in pattern.jumps}
         core = [
             atoms.log_moments(tilts, exactly=count > 1e7)
             for (atoms, _), (_, count) in zip(self._atoms, self.steps, strict=True)
         ]
         longest = max(len(stretches) for stretches in self.stretches)
-        jumps = np.full((len(self.steps), longest, tilts.size), -np.inf)
+        rest = -np.inf if wanted is None else np.nan
+        jumps = np.full((len(self.steps), longest, tilts.size), rest)
         for kind, (_, stretches) in enumerate(self._atoms):
             for stretch, (atoms, log_mass) in enumerate(stretches):
-                jumps[kind, stretch] = atoms.log_moments(tilts) + log_mass
+                if wanted is None or (kind, stretch) in wanted:
+                    jumps[kind, stretch] = atoms.log_moments(tilts) + log_mass
         return TiltedMoments(tilts, np.array(core), jumps)
 
     @property
@@ -535,7 +541,7 @@ class LossPartition:
         """Moments of one jump pattern, with more tilts around the best one for this threshold."""
         moments = self.moments(pattern)
         for _ in range(3):
-            more = self.table_at(moments.between(threshold))
+            more = self.table_at(moments.between(threshold), pattern)
             moments = moments.joined(self.moments(pattern, more))
         return moments
 
@@ -572,19 +578,16 @@ def find_far_tail(
     for step, count in steps:
         top = step.mu + _BEYOND
         atoms = core_atoms(integrated_cells(step, grid(step, -np.inf, top)), Side.UPPER)
-        within = np.array([atoms.log_moment(-float(order)) for order in a])
+        within = atoms.log_moments(-a, exactly=count > 1e7)
         # beyond the top e^{-a L} < 1
         log_moments += count * np.logaddexp(within, log_tail_p(step, top))
     log_moments += _SLACK * (1.0 + np.abs(log_moments))
-    largest, tails = -np.inf, []
+    largest = -np.inf
     for loss in losses:
         far = FarTail.beyond(steps, loss, a, log_moments)
         low, high = far.log_value(epsilon)
-        largest = max(largest, low)
-        tails.append((far, float(log_diff(high, low))))
-    allowed = largest + np.log(0.05 * tolerance)
-    for far, log_gap in tails:
-        if log_gap < allowed:
+        largest = max(largest, low)  # nearer tails are the larger ones
+        if float(log_diff(high, low)) < largest + np.log(0.05 * tolerance):
             return far
     return FarTail.beyond(steps, highest, a, log_moments)
 
