@@ -856,8 +856,7 @@ def reaches(questions: Sequence[tuple[Composition, float]]) -> list[float]:
             beyond = [one.epsilons(logs) for one, logs in zip(bounds, log_deltas, strict=True)]
         except Declined:
             beyond = [
-                run._chernoff_upper.about(logs)
-                for run, logs in zip(runs, log_deltas, strict=True)
+                run._chernoff_upper.about(logs) for run, logs in zip(runs, log_deltas, strict=True)
             ]
     return [
         float(min((far + ahead).min(), run.largest_loss * (1.0 + 1e-9)))

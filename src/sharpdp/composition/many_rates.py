@@ -160,9 +160,7 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     log_rate = float(np.log(alphas.min()))
     first, last = -np.inf, np.inf
     if profile.composition.single_pair is None:
-        last, before = profile.composition.reach_both_ways(
-            log_rate, float(np.log1p(-alphas.max()))
-        )
+        last, before = profile.composition.reach_both_ways(log_rate, float(np.log1p(-alphas.max())))
         first, last = -before, min(last, -log_rate)
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
@@ -306,7 +304,9 @@ class TableSearch:
                 more += [self._around(alphas[i], best[i], cell[i], need[i]) for i in alone]
             else:
                 corner = np.log(self.table.corners[0][cell[alone]])
-                step = spacing[index[~is_shared[index]]] * np.clip(0.5 / need[alone], 1.0 / 32.0, 0.25)
+                step = spacing[index[~is_shared[index]]] * np.clip(
+                    0.5 / need[alone], 1.0 / 32.0, 0.25
+                )
                 more += [corner - step, corner, corner + step]
         return np.asarray(np.union1d(self._apart(np.unique(np.concatenate(more))), again))
 
@@ -318,7 +318,10 @@ class TableSearch:
         """
         left, right = self.epsilons[cell], self.epsilons[cell + 1]
         middle = min(max(best, 2), self.epsilons.size - 2)
-        (before, center, after), points = self.epsilons[middle - 1 : middle + 2].tolist(), self.table
+        (before, center, after), points = (
+            self.epsilons[middle - 1 : middle + 2].tolist(),
+            self.table,
+        )
         first, second, third = (points.high + alpha * points.x)[middle - 1 : middle + 2].tolist()
         ahead, behind = (after - center) * (second - first), (center - before) * (second - third)
         bend = ahead + behind
@@ -327,7 +330,8 @@ class TableSearch:
             touching = center + 0.5 * ((after - center) * ahead - (center - before) * behind) / bend
         step = 0.5 * (right - left) / need
         apart = step * 4.0 ** np.arange(math.ceil(math.log(max(need, 4.0), 4.0)))
-        return np.clip(np.concatenate([touching - apart, [touching], touching + apart]), left, right)
+        near = np.concatenate([touching - apart, [touching], touching + apart])
+        return np.asarray(np.clip(near, left, right))
 
     def _outside(self, alphas: Array, open_: NDArray[np.bool_], cell: NDArray[np.intp]) -> Array:
         """Thresholds before the first and after the last one, if some line touches there."""

@@ -404,11 +404,12 @@ class TradeoffCurve(Mechanism, Tabular):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         clean = elementwise(false_positive_rate, fpr=fpr)
-        last, answer = self.__dict__.get("_last_rates", (None, None))
         # `lower` and `upper` are often asked for one after the other
-        if answer is None or not _is_same(last, clean):
-            answer = self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
-            self.__dict__["_last_rates"] = (clean, answer)
+        kept: tuple[object, Bracket] | None = self.__dict__.get("_last_rates")
+        if kept is not None and _is_same(kept[0], clean):
+            return kept[1]
+        answer = self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
+        self.__dict__["_last_rates"] = (clean, answer)
         return answer
 
     def __reduce__(self) -> tuple[Any, ...]:
