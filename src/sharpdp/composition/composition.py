@@ -416,7 +416,7 @@ class Composition:
         """
         sides = ((self, epsilons[epsilons >= 0.0]), (self.reverse(), -epsilons[epsilons < 0.0]))
         middles = [(side, float(np.sort(own)[own.size // 2])) for side, own in sides if own.size]
-        if any(side.kept_work or not side.is_near(middle) for side, middle in middles):
+        if not middles or any(side.kept_work or not side.is_near(k) for side, k in middles):
             return
         with extremes_allowed(), suppress(Declined):
             works = SampledGaussianEvaluation.for_thresholds(

@@ -313,8 +313,8 @@ class TableSearch:
     def _around(self, alpha: float, best: int, cell: int, need: float) -> Array:
         """Thresholds around the one at which a line touches, the densest next to where that seems to be.
 
-        A parabola through the best point and its neighbors says where; the cell is `need` times as wide
-        as it may be.
+        A parabola through the best point and its neighbors says where; the corner is added in case that
+        it is wrong. The cell is `need` times as wide as it may be.
         """
         left, right = self.epsilons[cell], self.epsilons[cell + 1]
         middle = min(max(best, 2), self.epsilons.size - 2)
@@ -330,7 +330,8 @@ class TableSearch:
             touching = center + 0.5 * ((after - center) * ahead - (center - before) * behind) / bend
         step = 0.5 * (right - left) / need
         apart = step * 4.0 ** np.arange(math.ceil(math.log(max(need, 4.0), 4.0)))
-        near = np.concatenate([touching - apart, [touching], touching + apart])
+        corner = float(np.log(self.table.corners[0][cell]))
+        near = np.concatenate([touching - apart, [touching, corner], touching + apart])
         return np.asarray(np.clip(near, left, right))
 
     def _outside(self, alphas: Array, open_: NDArray[np.bool_], cell: NDArray[np.intp]) -> Array:
