@@ -361,6 +361,8 @@ class Question:
     """Where a quick bound shows that a direction's answers are at most the given ones."""
     rises: bool = False
     """Whether answers rise with what is given; otherwise they fall."""
+    shares_work: bool = False
+    """Whether a rough look at one direction, after the other was asked, costs little and often decides."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -417,6 +419,7 @@ TPR = Question(
     # guessing reaches fpr
     lambda low, high, fpr: (np.maximum(low, fpr), np.clip(high, fpr, 1.0)),
     rises=True,
+    shares_work=True,
 )
 
 
@@ -1016,7 +1019,8 @@ class Guarantee(Tabular):
             high = np.where(low <= limits, high, np.inf)
             if question.settled is not None and asked.size:
                 asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
-            if width < ROUGH_LOOK and 0 < asked.size <= FEW:
+            is_quick = asked.size <= FEW or (question.shares_work and isinstance(run, Composition))
+            if width < ROUGH_LOOK and asked.size and is_quick:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
                 asked = asked[rough[1] > low[asked]]

@@ -111,7 +111,7 @@ def _read_off(
     # others have quick bounds next to one, and points that may take long
     if not left.size or (is_few and not composition.is_near(0.0)):
         return low, high
-    share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
+    share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_few else _SHARE
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)
