@@ -362,7 +362,7 @@ class Question:
     rises: bool = False
     """Whether answers rise with what is given; otherwise they fall."""
     shares_work: bool = False
-    """Whether a rough look at one direction, after the other was asked, costs little and often decides."""
+    """Whether a rough look at one direction, once the other was asked, is quick and often decides."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 import sharpdp as dp
 from sharpdp.composition import many_questions
 from sharpdp.composition.composition import Composition
-from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian

@@ -42,12 +42,11 @@ from sharpdp.composition.many_rates import (
 )
 from sharpdp.composition.one_big_jump import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
-from sharpdp.composition.sampled_gaussian import (
-    MomentBounds,
-    SampledGaussianEvaluation,
+from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
+from sharpdp.composition.sampled_gaussian.steps import (
     is_sampled_gaussian,
     kinds_of,
-    log_delta_bounds,
     typical_loss,
 )
 from sharpdp.errors import NotCertified
