@@ -40,7 +40,7 @@ from sharpdp.composition.many_rates import (
     false_negative_rates,
     true_positive_rates,
 )
-from sharpdp.composition.one_big_jump import JumpExpansion
+from sharpdp.composition.one_big_jump.expansion import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
 from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
