@@ -361,6 +361,8 @@ class Question:
     """Where a quick bound shows that a direction's answers are at most the given ones."""
     rises: bool = False
     """Whether answers rise with what is given; otherwise they fall."""
+    shares_work: bool = False
+    """Whether a rough look at one direction, once the other was asked, is quick and often decides."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -417,6 +419,7 @@ TPR = Question(
     # guessing reaches fpr
     lambda low, high, fpr: (np.maximum(low, fpr), np.clip(high, fpr, 1.0)),
     rises=True,
+    shares_work=True,
 )
 
 
@@ -934,7 +937,10 @@ class Guarantee(Tabular):
         Each value is asked once. What bounds the answer at one of them bounds all on one side of it, so
         that answers rise or fall as the truth does.
         """
-        asked, index = np.unique(np.ravel(values), return_inverse=True)
+        if isinstance(values, np.ndarray):
+            asked, index = np.unique(np.ravel(values), return_inverse=True)
+        else:
+            asked, index = np.array([values]), np.zeros(1, dtype=np.intp)
         with self._progress(question.quantity):
             found, rigor = self._ends(question, asked)
         low, high = found[:: 1 if question.rises else -1].T
@@ -1013,7 +1019,8 @@ class Guarantee(Tabular):
             high = np.where(low <= limits, high, np.inf)
             if question.settled is not None and asked.size:
                 asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
-            if width < ROUGH_LOOK and 0 < asked.size <= FEW:
+            is_quick = asked.size <= FEW or (question.shares_work and isinstance(run, Composition))
+            if width < ROUGH_LOOK and asked.size and is_quick:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
                 asked = asked[rough[1] > low[asked]]
@@ -1090,6 +1097,8 @@ def _unbeaten(
     derivations: Sequence[Derivation], beats: Callable[[Derivation, Derivation], bool]
 ) -> tuple[Derivation, ...]:
     """The derivations that no other one beats; of those that beat each other the most rigorous one."""
+    if len(derivations) == 1:
+        return tuple(derivations)
     best: list[Derivation] = []
     strongest = list(Rigor)
     for derivation in sorted(derivations, key=lambda one: strongest.index(one.rigor)):
@@ -1108,6 +1117,9 @@ def _best(bounds: list[tuple[Array, Rigor]], size: int) -> tuple[Array, list[Rig
 
     Where bounds are equal the strongest rigor counts; an infinite bound decides nothing.
     """
+    if len(bounds) == 1:
+        ((only, rigor),) = bounds
+        return only, [rigor] if (only < np.inf).any() else []
     best = np.full(size, np.nan)
     for values, _ in bounds:
         best = np.fmin(best, values)

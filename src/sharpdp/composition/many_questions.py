@@ -107,6 +107,9 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
     Smooth profiles are searched for all crossings together; those of pairs with listed losses, or that
     take long to compute, are tabulated.
     """
+    if log_deltas.size == 1:
+        low, high = np.array(epsilon_of(pair, float(log_deltas[0]), float(deltas[0])))[:, None]
+        return low, high
     low, high = np.full(log_deltas.size, np.nan), np.full(log_deltas.size, np.nan)
     order = np.argsort(-deltas, kind="stable")  # different ones may have the same logarithm
 
@@ -204,6 +207,9 @@ def _in_one_pass(
     Where an answer is zero all before it are, and where it is infinite all after it. Where a delta is
     below all doubles those after it are no larger.
     """
+    if places.size == 1:
+        low, high = np.array(ask(0))[:, None]
+        return low, high
     low, high = np.full(places.size, np.nan), np.full(places.size, np.nan)
     unanswered = np.argsort(places, kind="stable")
     rank = np.empty(places.size, dtype=np.intp)

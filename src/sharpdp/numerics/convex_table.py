@@ -22,8 +22,8 @@ __all__ = ["ConvexTable"]
 _ROUNDING = 2e-15
 """Each x is right to within this share of itself; 18 units, of which one operation takes one."""
 
-_BLOCK = 64
-"""So many lines are looked at together."""
+_BLOCK, _MANY = 128, 1 << 14
+"""So many lines are looked at together; up to so many sums are all looked at."""
 
 
 @dataclass(frozen=True)
@@ -125,23 +125,31 @@ class ConvexTable:
 def _smallest_sums(y: Array, x: Array, slopes: Array) -> tuple[NDArray[np.intp], Array]:
     """For each slope a the index of the smallest y + a x, and that sum; x does not fall.
 
-    The larger the slope, the smaller the index. So the indices at every 64th slope bound those between;
+    The larger the slope, the smaller the index. So the indices at every 128th slope bound those between;
     sums that rounding does not tell apart from the smallest one count as such.
     """
-    order = np.argsort(slopes)
-    rising = slopes[order]
+    if y.size * slopes.size <= _MANY:
+        every = y + slopes[:, None] * x
+        best = every.argmin(axis=1)
+        return best, every[np.arange(slopes.size), best]
+    if (slopes[1:] < slopes[:-1]).any():
+        order = np.argsort(slopes)
+        index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
+        index[order], sums[order] = _smallest_sums(y, x, slopes[order])
+        return index, sums
     index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
     starts = range(0, slopes.size, _BLOCK)
-    anchors = rising[np.append(starts, slopes.size - 1)][:, None]
-    some = y + anchors * x
-    blur = _ROUNDING * (np.abs(y) + anchors * x)
+    anchors = slopes[np.append(starts, slopes.size - 1)][:, None] * x
+    some = y + anchors
+    blur = _ROUNDING * (np.abs(y) + anchors)
     open_ = some - blur <= (some + blur).min(axis=1, keepdims=True)
-    first, last = open_.argmax(axis=1), y.size - open_[:, ::-1].argmax(axis=1)
+    first, last = open_.argmax(axis=1).tolist(), y.size - open_[:, ::-1].argmax(axis=1)
     for block, start in enumerate(starts):
-        rows, columns = order[start : start + _BLOCK], slice(first[block + 1], last[block])
-        every = y[columns] + slopes[rows, None] * x[columns]
+        rows, columns = slice(start, start + _BLOCK), slice(first[block + 1], int(last[block]))
+        every = np.multiply.outer(slopes[rows], x[columns])
+        every += y[columns]
         best = every.argmin(axis=1)
-        index[rows], sums[rows] = best + columns.start, every[np.arange(rows.size), best]
+        index[rows], sums[rows] = best + columns.start, every[np.arange(best.size), best]
     return index, sums
 
 

@@ -404,7 +404,17 @@ class TradeoffCurve(Mechanism, Tabular):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         clean = elementwise(false_positive_rate, fpr=fpr)
-        return self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
+        # `lower` and `upper` are often asked for one after the other
+        kept: tuple[object, Bracket] | None = self.__dict__.get("_last_rates")
+        if kept is not None and _is_same(kept[0], clean):
+            return kept[1]
+        answer = self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
+        self.__dict__["_last_rates"] = (clean, answer)
+        return answer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle has what the curve is made of, without the last answer."""
+        return type(self), (self.oracle, self.attained, self.name, self.rigor)
 
     @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
@@ -914,6 +924,13 @@ class TradeoffCurve(Mechanism, Tabular):
         if self.oracle.guarantee is None:
             return plots.tradeoffs([self], ax=ax, title=title)
         return plots.tradeoff(self.oracle.guarantee, ax=ax, title=title)
+
+
+def _is_same(rates: object, others: float | NDArray[np.float64]) -> bool:
+    """Whether two questions ask for the same rates in the same shape."""
+    if isinstance(rates, np.ndarray) and isinstance(others, np.ndarray):
+        return np.array_equal(rates, others)
+    return type(rates) is type(others) and bool(rates == others)
 
 
 def _curve(other: object) -> TradeoffCurve:
