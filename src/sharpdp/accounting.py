@@ -1151,11 +1151,13 @@ class GuaranteeOracle(PointwiseOracle):
     def inverse(self) -> GuaranteeOracle:
         return self
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.guarantee.fnr(fpr=fprs))
+    def false_negatives(self, fprs: Array) -> Array:
+        answer = self.guarantee.fnr(fpr=fprs)
+        return np.stack([answer.lower, answer.upper], axis=1)
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.guarantee.tpr(fpr=fprs))
+    def true_positives(self, fprs: Array) -> Array:
+        answer = self.guarantee.tpr(fpr=fprs)
+        return np.stack([answer.lower, answer.upper], axis=1)
 
     def deltas(self, epsilons: Array) -> list[Interval]:
         return _intervals(self.guarantee.delta(epsilon=epsilons))

@@ -169,7 +169,7 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     if not last > first:
         return np.array([first])
     # where the finest engine answers points cost next to nothing
-    few, most = (97, 385) if profile.composition.is_near(last - first) else (17, 129)
+    few, most = (97, 769) if profile.composition.is_near(last - first) else (17, 129)
     return np.linspace(first, last, min(most, few + 8 * alphas.size))
 
 

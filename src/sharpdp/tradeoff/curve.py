@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 __all__ = ["CurveOracle", "PairOracle", "PointwiseOracle", "PolylineOracle", "TradeoffCurve"]
 
 Interval: TypeAlias = tuple[float, float]
+Intervals: TypeAlias = "list[Interval] | Array"
+"""One interval after another, or rows of lower and upper ends."""
 Bounds: TypeAlias = tuple[Polyline, Polyline]
 Reading: TypeAlias = Callable[[Polyline], "Fraction | float"]
 
@@ -687,7 +689,7 @@ class TradeoffCurve(Mechanism, Tabular):
         quantity: str,
         argument: str,
         values: float | NDArray[np.float64],
-        answers: Callable[[Array], list[Interval]],
+        answers: Callable[[Array], Intervals],
     ) -> Bracket:
         intervals = answers(np.ravel(values))
         return bracketed(quantity, argument, values, intervals, f"| {self.label}", self.rigor)
@@ -950,11 +952,11 @@ class CurveOracle(ABC):
         """The curve with null and alternative exchanged."""
 
     @abstractmethod
-    def false_negatives(self, fprs: Array) -> list[Interval]:
+    def false_negatives(self, fprs: Array) -> Intervals:
         """The smallest false-negative rates."""
 
     @abstractmethod
-    def true_positives(self, fprs: Array) -> list[Interval]:
+    def true_positives(self, fprs: Array) -> Intervals:
         """The largest true-positive rates."""
 
     @abstractmethod
@@ -1034,11 +1036,11 @@ class PairOracle(PointwiseOracle):
     def inverse(self) -> PairOracle:
         return PairOracle(self.pairs.reverse())
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.pairs.false_negative_rates(fprs, self.tolerance))
+    def false_negatives(self, fprs: Array) -> Intervals:
+        return np.stack(self.pairs.false_negative_rates(fprs, self.tolerance), axis=1)
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.pairs.true_positive_rates(fprs, self.tolerance))
+    def true_positives(self, fprs: Array) -> Intervals:
+        return np.stack(self.pairs.true_positive_rates(fprs, self.tolerance), axis=1)
 
     def deltas(self, epsilons: Array) -> list[Interval]:
         return _deltas(
@@ -1107,14 +1109,14 @@ class PolylineOracle(CurveOracle):
     def inverse(self) -> PolylineOracle:
         return PolylineOracle(self.lower.inverse(), self.upper.inverse())
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
+    def false_negatives(self, fprs: Array) -> Intervals:
         def rate(fpr: float) -> Interval:
             low, high = rising(self.lower, self.upper, lambda f: f.at(fpr))
             return max(low, 0.0), high  # whatever a double makes of it
 
         return [rate(fpr) for fpr in fprs.tolist()]
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
+    def true_positives(self, fprs: Array) -> Intervals:
         def rate(fpr: float) -> Interval:
             return falling(self.lower, self.upper, lambda f: 1 - f.at(fpr))
 
