@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from sharpdp.numerics.contour import (
     MANY_POINTS,
+    beyond_each_last,
     beyond_last,
     exponential,
     gridded_transform,
@@ -79,8 +80,9 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out. n times the error of psi may be this large before
 # it is summed again.
 _NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
-# Frequencies are looked at in blocks of this size; so many exponentials are held at the same time.
-_BLOCK, _TABLE = 32, 1 << 18
+# Frequencies are looked at in blocks of this size, and those in groups; so many exponentials, and so many
+# blocks of frequencies, are held at the same time: they fit into a cache.
+_BLOCK, _GROUP, _TABLE, _BLOCKS = 32, 16, 1 << 16, 512
 # As good as zero.
 _TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
@@ -478,7 +480,10 @@ class _Contours:
     window: Array
     log_m: Array
     log_m_error: Array
+    moves: Array
+    """What a summand is moved by, so that a sum is moved by v^2 theta: the smoothing turns powers so."""
     known: Array
+    """How well the derivative of M(z) / M(theta) is known."""
     value_error: Array
 
     @classmethod
@@ -499,10 +504,11 @@ class _Contours:
         )
         size = np.sum(tilted * np.abs(values) * (1.0 + np.abs(exponents)), axis=1)
         units = 2.0 * (_UNITS + weights.size) * UNIT_ROUNDOFF
-        known = units * size + np.sum(tilted * errors, axis=1)
+        moves = smoothing**2 * thetas / sums.count
+        known = units * (size + moves) + np.sum(tilted * errors, axis=1)
         return cls(
             weights, values, sums.count, tilted, thetas, spread, smoothing, window, log_m,
-            log_m_error, known, errors,
+            log_m_error, moves, known, errors,
         )  # fmt: skip
 
     @cached_property
@@ -539,107 +545,149 @@ class _Contours:
         start = 0
         while start < order.size:
             # neighbors in size share a table
-            blocks = 1 + int(self.sizes[order[min(start + 63, order.size - 1)]]) // _BLOCK
-            at_once = max(_TABLE // (blocks * self.weights.size), 1)
-            rows = order[start : start + at_once]
+            largest = int(self.sizes[order[min(start + 63, order.size - 1)]])
+            tabled = _BLOCK + _GROUP + largest // (_BLOCK * _GROUP) + 1
+            rows = order[start : start + max(_TABLE // (tabled * self.weights.size), 1)]
             result[:, rows] = self._sums_of(rows)
             start += rows.size
         return result
 
     def _sums_of(self, rows: NDArray[np.intp]) -> Array:
         """`_sums` of some rows together."""
-        sizes, step = self.sizes[rows], 2.0 * np.pi / self.window[rows]
-        theta, v, values = self.theta[rows], self.smoothing[rows], self.values[rows]
-        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
-        tilted, known = self.tilted[rows], self.known[rows]
-        row, block, turns = self._alive_blocks(rows)
-        # exponentials at the middle of a block times those within one, as in `PhaseTable`
-        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
-        fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
-        phi: ComplexArray = np.zeros((row.size, _BLOCK), dtype=complex)
-        if rows.size < self.weights.size:
-            ends = np.searchsorted(row, np.arange(rows.size + 1)).tolist()
-            for one, (start, end) in enumerate(itertools.pairwise(ends)):
-                np.matmul(turns[one, block[start:end]], fine[one], out=phi[start:end])
-        else:
-            for value in range(self.weights.size):
-                phi += turns[row, block, value][:, None] * fine[row, value]
-        row = np.repeat(row, _BLOCK)
-        place = (_BLOCK * block[:, None] + np.arange(_BLOCK)).ravel()
-        inside = place < sizes[row]
-        row, place, kept = row[inside], place[inside], phi.ravel()[inside]
-        t = step[row] * place
-        alive = self._alive(np.abs(kept), t * known[row] + units)
-        row, place, t, kept = row[alive], place[alive], t[alive], kept[alive]
-        moved = t * known[row]
-        psi: ComplexArray = kept - 1.0
-        psi_error = moved + units
-        if self.count * units >= _HARMLESS:
-            psi = np.concatenate(
-                [
-                    phase_moves(values[r], tilted[r], x)
-                    for r, x in _pieces(row, t, _TABLE // self.weights.size)
-                ]
+        sizes, window = self.sizes[rows], self.window[rows]
+        step, theta, v = 2.0 * np.pi / window, self.theta[rows], self.smoothing[rows]
+        turn = UNIT_ROUNDOFF * (_UNITS + sizes)  # each sum may round once for each of its terms
+        totals = np.zeros((4, rows.size))
+        for row, block, phi in self._transforms(rows):
+            place = _BLOCK * block[:, None] + np.arange(_BLOCK)
+            t = step[row][:, None] * place
+            powers, errors = self._powers(rows[row], t, phi)
+            # frequencies t and -t are conjugate; those beyond the last one have no weight
+            scale = np.exp(-0.5 * np.square(v[row][:, None] * t)) * (2.0 / window[row])[:, None]
+            scale[:, 0][block == 0] *= 0.5
+            scale[place >= sizes[row][:, None]] = 0.0
+            errors += np.abs(powers) * turn[row][:, None]
+            errors *= scale
+            real, imaginary = powers.real * scale, powers.imag * scale
+            # (theta + i t)^-2 = (theta^2 - t^2 - 2 i theta t) / (theta^2 + t^2)^2
+            tilt, square = theta[row][:, None], t * t
+            kernel = 1.0 / (tilt * tilt + square)
+            value = real * (tilt * tilt - square)
+            value += imaginary * t * (2.0 * tilt)
+            value *= kernel * kernel
+            sums = np.stack(
+                [np.sum(terms, axis=1) for terms in (value, errors * kernel, real, errors)]
             )
-            psi_error = moved
-        powers, bound = exponential(*log_power(psi, psi_error, self.count))
-        width = v[row]
-        damp = np.exp(-0.5 * (width * t) ** 2)
-        drift = width * width * theta[row]
-        spin = powers * damp * np.exp(1j * drift * t)
-        starts = np.searchsorted(row, np.arange(rows.size))
-        terms = np.diff(np.append(starts, row.size))
-        # each sum may round once for each of its terms
-        turn = UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
-        errors = bound * damp + np.abs(spin) * turn
-        kernel = (theta[row] + 1j * t) ** -2
-        weight = np.where(place > 0, 2.0, 1.0) / self.window[rows][row]
-        value, error, density, blur = np.add.reduceat(
-            np.stack(
-                [
-                    weight * (spin * kernel).real,
-                    weight * errors * np.abs(kernel),
-                    weight * spin.real,
-                    weight * errors,
-                ]
-            ),
-            starts,
-            axis=1,
-        )
-        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / self.window[rows]
+            starts = np.flatnonzero(np.append(True, np.diff(row) != 0))
+            totals[:, row[starts]] += np.add.reduceat(sums, starts, axis=1)
+        value, error, density, blur = totals
+        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / window
         last = step * (sizes - 1)
-        more, more_density = np.array(
-            [
-                beyond_last(*three)
-                for three in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
-            ]
-        ).T
+        more, more_density = beyond_each_last(v, last, step)
         density = np.maximum(density + blur + dead + more_density, 0.0)
         return np.stack([value, error + dead / theta**2 + more, density])
 
-    def _alive_blocks(
+    def _transforms(
         self, rows: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]:
-        """Rows and blocks of frequencies in which the power of M(z) / M(theta) may not be negligible.
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]]:
+        """M(z) / M(theta) in blocks of frequencies where its power may not be negligible, some at a time.
 
-        With the terms of M(z) / M(theta) in the middle of all blocks.
+        As positions in `rows`, the blocks, and a row of values for each. The values of the sum are
+        moved by what the smoothing turns a summand by. Exponentials are products of three, as in
+        `PhaseTable`: at the start of a group of blocks, in the middle of a block, and within it.
+        """
+        step, tilted = 2.0 * np.pi / self.window[rows], self.tilted[rows]
+        turns = step[:, None] * (self.values[rows] + self.moves[rows][:, None])
+        groups = np.arange(1 + int(self.sizes[rows].max() - 1) // (_BLOCK * _GROUP))
+        middles = _BLOCK * np.arange(_GROUP) + _BLOCK // 2
+        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
+        coarse = np.exp(1j * (_BLOCK * _GROUP) * turns[:, None, :] * groups[:, None])
+        coarse *= tilted[:, None, :]
+        middle, fine = (np.exp(1j * turns[:, :, None] * steps) for steps in (middles, within))
+        modulus = np.abs(np.matmul(coarse, middle)).reshape(rows.size, -1)
+        row, block = np.nonzero(self._alive_blocks(rows, modulus))
+        for start in range(0, row.size, _BLOCKS):
+            part = slice(start, start + _BLOCKS)
+            some, blocks = row[part], block[part]
+            group, number = np.divmod(blocks, _GROUP)
+            phi: ComplexArray = np.empty((some.size, _BLOCK), dtype=complex)
+            ends = np.flatnonzero(np.append(np.diff(some, prepend=-1) != 0, True)).tolist()
+            for first, end in itertools.pairwise(ends):
+                one = some[first]
+                table = coarse[one, group[first:end]] * middle[one, :, number[first:end]]
+                np.matmul(table, fine[one], out=phi[first:end])
+            yield some, blocks, phi
 
-        Its modulus moves no faster with t than the mean distance of the values from any center.
+    def _alive_blocks(self, rows: NDArray[np.intp], modulus: Array) -> NDArray[np.bool_]:
+        """Where in a table of blocks the power of M(z) / M(theta) may not be negligible.
+
+        Its modulus, given in the middle of each block, moves no faster with t than the mean distance of
+        the values from any center.
         """
         step, values, tilted = 2.0 * np.pi / self.window[rows], self.values[rows], self.tilted[rows]
-        blocks = np.arange(-(-int(self.sizes[rows].max()) // _BLOCK))
-        middles = _BLOCK * blocks + _BLOCK // 2
-        turns = np.exp(1j * (step[:, None] * middles)[:, :, None] * values[:, None, :])
-        turns *= tilted[:, None, :]
-        modulus = np.abs(np.sum(turns, axis=-1))
+        starts = _BLOCK * np.arange(modulus.shape[1])
         mean = np.sum(tilted * values, axis=1)[:, None]
         distance = np.sum(tilted * np.abs(values - mean), axis=1) + self.known[rows]
-        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
         margin = (_BLOCK // 2) * step * distance * (1.0 + 1e-9)
-        error = (step * self.known[rows])[:, None] * (middles + _BLOCK) + units
+        error = (step * self.known[rows])[:, None] * (starts + 2 * _BLOCK) + self.units
         alive = self._alive(modulus + margin[:, None], error)
-        row, block = np.nonzero(alive & (_BLOCK * blocks < self.sizes[rows][:, None]))
-        return row, block, turns
+        return np.asarray(alive & (starts < self.sizes[rows][:, None]))
+
+    @property
+    def units(self) -> float:
+        """What rounding of exponentials, weights and sums may add to M(z) / M(theta)."""
+        return 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
+
+    def _powers(
+        self, index: NDArray[np.intp], t: Array, phi: ComplexArray
+    ) -> tuple[ComplexArray, Array]:
+        """The powers of M(z) / M(theta), turned by the smoothing, and bounds on their errors.
+
+        By products, which round by less than four units for each copy. Where n times the error of phi
+        matters psi = phi - 1 is summed again, and logarithms are taken.
+        """
+        if self.count * self.units >= _HARMLESS:
+            return self._accurate_powers(index, t, phi)
+        error = self._transform_errors(index, t) + 4.0 * UNIT_ROUNDOFF
+        modulus, powers = np.abs(phi), _whole_power(phi, int(self.count))
+        room = modulus - error
+        with np.errstate(divide="ignore", over="ignore"):
+            log_error = self.count * error / np.maximum(room, _TINY)
+        errors = np.abs(powers) * (1.06 * log_error)  # e^x - 1 <= 1.06 x up to 0.1
+        large = ~(log_error < 0.1)
+        if large.any():
+            log_bound = self.count * np.log(np.minimum(modulus[large] + error[large], 1.0))
+            errors[large] = np.abs(powers[large]) + np.exp(log_bound)
+        return powers, errors
+
+    def _transform_errors(self, index: NDArray[np.intp], t: Array) -> Array:
+        """Bounds on the errors of M(z) / M(theta) in blocks of frequencies.
+
+        A phase is a sum of three, whose sizes add up to at most that of a block more.
+        """
+        block = _BLOCK * 2.0 * np.pi / self.window[index]
+        return np.asarray((t + block[:, None]) * self.known[index][:, None] + self.units)
+
+    def _accurate_powers(
+        self, index: NDArray[np.intp], t: Array, phi: ComplexArray
+    ) -> tuple[ComplexArray, Array]:
+        """`_powers` of many copies; those that are negligible are zero."""
+        alive = self._alive(np.abs(phi), self._transform_errors(index, t))
+        row = np.broadcast_to(index[:, None], t.shape)[alive]
+        times = t[alive]
+        psi: ComplexArray = np.concatenate(
+            [
+                phase_moves(self.values[some], self.tilted[some], x)
+                for some, x in _pieces(row, times, _TABLE // self.weights.size)
+            ]
+        )
+        powers, bound = exponential(*log_power(psi, times * self.known[row], self.count))
+        drift = self.count * self.moves[row]
+        result: ComplexArray = np.zeros(t.shape, dtype=complex)
+        errors = np.zeros(t.shape)
+        result[alive] = powers * np.exp(1j * drift * times)
+        errors[alive] = bound + np.abs(powers) * 4.0 * UNIT_ROUNDOFF * (1.0 + drift * times)
+        return result, errors
 
     def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
         """Where the n-th power of a modulus that is known up to an error is not negligible."""
@@ -668,6 +716,24 @@ class _Contours:
                     for side in (left, ~left)
                 )
             )
+
+
+def _whole_power(base: ComplexArray, exponent: int) -> ComplexArray:
+    """The power by squares and products; for an exponent of at least one.
+
+    >>> _whole_power(np.array([1.0 + 1.0j]), 5)
+    array([-4.-4.j])
+    """
+    square: ComplexArray = base.copy()
+    power: ComplexArray | None = None
+    while True:
+        if exponent % 2:
+            power = square.copy() if power is None else np.multiply(power, square, out=power)
+        exponent //= 2
+        if not exponent:
+            assert power is not None
+            return power
+        np.multiply(square, square, out=square)
 
 
 def _pieces(
