@@ -593,17 +593,16 @@ class _Contours:
         """M(z) / M(theta) in blocks of frequencies where its power may not be negligible, some at a time.
 
         As positions in `rows`, the blocks, and a row of values for each. The values of the sum are
-        moved by what the smoothing turns a summand by. Exponentials are products of three, as in
+        moved by what the smoothing turns a summand by. Exponentials are products of some, as in
         `PhaseTable`: at the start of a group of blocks, in the middle of a block, and within it.
         """
         step, tilted = 2.0 * np.pi / self.window[rows], self.tilted[rows]
         turns = step[:, None] * (self.values[rows] + self.moves[rows][:, None])
         groups = np.arange(1 + int(self.sizes[rows].max() - 1) // (_BLOCK * _GROUP))
-        middles = _BLOCK * np.arange(_GROUP) + _BLOCK // 2
-        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
         coarse = np.exp(1j * (_BLOCK * _GROUP) * turns[:, None, :] * groups[:, None])
         coarse *= tilted[:, None, :]
-        middle, fine = (np.exp(1j * turns[:, :, None] * steps) for steps in (middles, within))
+        middle = _phases(turns, _BLOCK // 2, _BLOCK, _GROUP)
+        fine = _phases(turns, -(_BLOCK // 2), 1, _BLOCK)
         modulus = np.abs(np.matmul(coarse, middle)).reshape(rows.size, -1)
         row, block = np.nonzero(self._alive_blocks(rows, modulus))
         for start in range(0, row.size, _BLOCKS):
@@ -663,7 +662,7 @@ class _Contours:
     def _transform_errors(self, index: NDArray[np.intp], t: Array) -> Array:
         """Bounds on the errors of M(z) / M(theta) in blocks of frequencies.
 
-        A phase is a sum of three, whose sizes add up to at most that of a block more.
+        A phase is a sum of five, whose sizes add up to at most that of a block more.
         """
         block = _BLOCK * 2.0 * np.pi / self.window[index]
         return np.asarray((t + block[:, None]) * self.known[index][:, None] + self.units)
@@ -716,6 +715,19 @@ class _Contours:
                     for side in (left, ~left)
                 )
             )
+
+
+def _phases(turns: Array, first: int, step: int, count: int) -> ComplexArray:
+    """e^{i turn k} for so many k from the first on, along a new axis; as products of two exponentials.
+
+    >>> table = _phases(np.array([0.1]), -4, 2, 8)
+    >>> bool(np.allclose(table, np.exp(0.1j * np.arange(-4, 12, 2)), rtol=0.0, atol=1e-15))
+    True
+    """
+    starts = np.exp(1j * turns[..., None] * (first + 4 * step * np.arange(count // 4)))
+    more = np.exp(1j * turns[..., None] * (step * np.arange(4)))
+    products: ComplexArray = starts[..., :, None] * more[..., None, :]
+    return products.reshape(*turns.shape, count)
 
 
 def _whole_power(base: ComplexArray, exponent: int) -> ComplexArray:
