@@ -196,6 +196,12 @@ class Composition:
         return listed(atomic) if atomic else None
 
     @cached_property
+    def for_planning(self) -> Composition:
+        """About the same run by quicker pairs, to look where a question is to be asked."""
+        steps = tuple((pair.for_planning(), count) for pair, count in self.steps)
+        return self if steps == self.steps else Composition(steps)
+
+    @cached_property
     def for_many_rates(self) -> Composition:
         """The same run by a quicker pair that is as safe, for curves; itself if there is none."""
         pair = self.single_pair
