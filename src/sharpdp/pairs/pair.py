@@ -557,7 +557,7 @@ def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
     """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
-    for apart in (2.0 ** -np.array(bits) for bits in ([46.0, 42.0], [38.0, 34.0], [30.0, 26.0])):
+    for apart in (2.0 ** -np.array(bits) for bits in ([46.0, 42.0, 38.0, 34.0], [30.0, 26.0])):
         low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
         above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
         below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
