@@ -25,7 +25,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -558,10 +557,10 @@ class _Contours:
         step, theta, v = 2.0 * np.pi / window, self.theta[rows], self.smoothing[rows]
         turn = UNIT_ROUNDOFF * (_UNITS + sizes)  # each sum may round once for each of its terms
         totals = np.zeros((4, rows.size))
-        for row, block, phi in self._transforms(rows):
+        for row, block, psi in self._transforms(rows):
             place = _BLOCK * block[:, None] + np.arange(_BLOCK)
             t = step[row][:, None] * place
-            powers, errors = self._powers(rows[row], t, phi)
+            powers, errors = self._powers(rows[row], t, psi)
             # frequencies t and -t are conjugate; those beyond the last one have no weight
             scale = np.exp(-0.5 * np.square(v[row][:, None] * t)) * (2.0 / window[row])[:, None]
             scale[:, 0][block == 0] *= 0.5
@@ -590,32 +589,38 @@ class _Contours:
     def _transforms(
         self, rows: NDArray[np.intp]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]]:
-        """M(z) / M(theta) in blocks of frequencies where its power may not be negligible, some at a time.
+        """psi = M(z) / M(theta) - 1 in blocks of frequencies where the power may matter, some at a time.
 
         As positions in `rows`, the blocks, and a row of values for each. The values of the sum are
-        moved by what the smoothing turns a summand by. Exponentials are products of some, as in
-        `PhaseTable`: at the start of a group of blocks, in the middle of a block, and within it.
+        moved by what the smoothing turns a summand by. With a, b and c the exponentials up to a group
+        of blocks, from there to a block, and within it, all in the same direction,
+
+            a b c - 1 = (a - 1) + a (b - 1) + a b (c - 1),
+
+        so that every term is known to a few units of its phase.
         """
-        step, tilted = 2.0 * np.pi / self.window[rows], self.tilted[rows]
+        step, tilted = 2.0 * np.pi / self.window[rows], self.tilted[rows][:, None, :]
         turns = step[:, None] * (self.values[rows] + self.moves[rows][:, None])
         groups = np.arange(1 + int(self.sizes[rows].max() - 1) // (_BLOCK * _GROUP))
-        coarse = np.exp(1j * (_BLOCK * _GROUP) * turns[:, None, :] * groups[:, None])
-        coarse *= tilted[:, None, :]
-        middle = _phases(turns, _BLOCK // 2, _BLOCK, _GROUP)
-        fine = _phases(turns, -(_BLOCK // 2), 1, _BLOCK)
-        modulus = np.abs(np.matmul(coarse, middle)).reshape(rows.size, -1)
+        far = _moved_phases((_BLOCK * _GROUP) * turns[:, None, :] * groups[:, None])
+        near, fine = _phase_table(turns, _BLOCK, _GROUP), _phase_table(turns, 1, _BLOCK)
+        weighted, turned = tilted * (1.0 + far), 1.0 + near
+        start = np.sum(tilted * far, axis=2)[:, :, None] + np.matmul(weighted, near)
+        half = turned * fine[:, :, _BLOCK // 2, None]
+        modulus = np.abs(1.0 + start + np.matmul(weighted, half)).reshape(rows.size, -1)
         row, block = np.nonzero(self._alive_blocks(rows, modulus))
-        for start in range(0, row.size, _BLOCKS):
-            part = slice(start, start + _BLOCKS)
+        for begin in range(0, row.size, _BLOCKS):
+            part = slice(begin, begin + _BLOCKS)
             some, blocks = row[part], block[part]
             group, number = np.divmod(blocks, _GROUP)
-            phi: ComplexArray = np.empty((some.size, _BLOCK), dtype=complex)
+            psi: ComplexArray = np.empty((some.size, _BLOCK), dtype=complex)
             ends = np.flatnonzero(np.append(np.diff(some, prepend=-1) != 0, True)).tolist()
             for first, end in itertools.pairwise(ends):
                 one = some[first]
-                table = coarse[one, group[first:end]] * middle[one, :, number[first:end]]
-                np.matmul(table, fine[one], out=phi[first:end])
-            yield some, blocks, phi
+                table = weighted[one, group[first:end]] * turned[one, :, number[first:end]]
+                np.matmul(table, fine[one], out=psi[first:end])
+            psi += start[some, group, number][:, None]
+            yield some, blocks, psi
 
     def _alive_blocks(self, rows: NDArray[np.intp], modulus: Array) -> NDArray[np.bool_]:
         """Where in a table of blocks the power of M(z) / M(theta) may not be negligible.
@@ -638,55 +643,27 @@ class _Contours:
         return 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
 
     def _powers(
-        self, index: NDArray[np.intp], t: Array, phi: ComplexArray
+        self, index: NDArray[np.intp], t: Array, psi: ComplexArray
     ) -> tuple[ComplexArray, Array]:
-        """The powers of M(z) / M(theta), turned by the smoothing, and bounds on their errors.
+        """The powers of 1 + psi, turned by the smoothing, and bounds on their errors.
 
-        By products, which round by less than four units for each copy. Where n times the error of phi
-        matters psi = phi - 1 is summed again, and logarithms are taken.
+        By products, which round by less than four units for each copy, or by logarithms of very many.
         """
-        if self.count * self.units >= _HARMLESS:
-            return self._accurate_powers(index, t, phi)
-        error = self._transform_errors(index, t) + 4.0 * UNIT_ROUNDOFF
+        error = t * self.known[index][:, None]
+        rounding = 8.0 * UNIT_ROUNDOFF
+        if self.count * rounding >= _HARMLESS:
+            return exponential(*log_power(psi, error, self.count))
+        phi = 1.0 + psi
         modulus, powers = np.abs(phi), _whole_power(phi, int(self.count))
-        room = modulus - error
+        error += rounding
         with np.errstate(divide="ignore", over="ignore"):
-            log_error = self.count * error / np.maximum(room, _TINY)
+            log_error = self.count * error / np.maximum(modulus - error, _TINY)
         errors = np.abs(powers) * (1.06 * log_error)  # e^x - 1 <= 1.06 x up to 0.1
         large = ~(log_error < 0.1)
         if large.any():
             log_bound = self.count * np.log(np.minimum(modulus[large] + error[large], 1.0))
             errors[large] = np.abs(powers[large]) + np.exp(log_bound)
         return powers, errors
-
-    def _transform_errors(self, index: NDArray[np.intp], t: Array) -> Array:
-        """Bounds on the errors of M(z) / M(theta) in blocks of frequencies.
-
-        A phase is a sum of five, whose sizes add up to at most that of a block more.
-        """
-        block = _BLOCK * 2.0 * np.pi / self.window[index]
-        return np.asarray((t + block[:, None]) * self.known[index][:, None] + self.units)
-
-    def _accurate_powers(
-        self, index: NDArray[np.intp], t: Array, phi: ComplexArray
-    ) -> tuple[ComplexArray, Array]:
-        """`_powers` of many copies; those that are negligible are zero."""
-        alive = self._alive(np.abs(phi), self._transform_errors(index, t))
-        row = np.broadcast_to(index[:, None], t.shape)[alive]
-        times = t[alive]
-        psi: ComplexArray = np.concatenate(
-            [
-                phase_moves(self.values[some], self.tilted[some], x)
-                for some, x in _pieces(row, times, _TABLE // self.weights.size)
-            ]
-        )
-        powers, bound = exponential(*log_power(psi, times * self.known[row], self.count))
-        drift = self.count * self.moves[row]
-        result: ComplexArray = np.zeros(t.shape, dtype=complex)
-        errors = np.zeros(t.shape)
-        result[alive] = powers * np.exp(1j * drift * times)
-        errors[alive] = bound + np.abs(powers) * 4.0 * UNIT_ROUNDOFF * (1.0 + drift * times)
-        return result, errors
 
     def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
         """Where the n-th power of a modulus that is known up to an error is not negligible."""
@@ -717,16 +694,30 @@ class _Contours:
             )
 
 
-def _phases(turns: Array, first: int, step: int, count: int) -> ComplexArray:
-    """e^{i turn k} for so many k from the first on, along a new axis; as products of two exponentials.
+def _moved_phases(phase: Array) -> ComplexArray:
+    """e^{i phase} - 1, to a few units of the phase."""
+    half = 0.5 * phase
+    sine = np.sin(half)
+    moved = np.empty(phase.shape, dtype=complex)
+    moved.real = -2.0 * sine * sine
+    moved.imag = 2.0 * sine * np.cos(half)
+    return moved
 
-    >>> table = _phases(np.array([0.1]), -4, 2, 8)
-    >>> bool(np.allclose(table, np.exp(0.1j * np.arange(-4, 12, 2)), rtol=0.0, atol=1e-15))
+
+def _phase_table(turns: Array, step: int, count: int) -> ComplexArray:
+    """e^{i turn k} - 1 for so many k = 0, step, ... along a new axis, to a few units of each phase.
+
+    From few by (a - 1)(b - 1) + (a - 1) + (b - 1) = a b - 1.
+
+    >>> table = _phase_table(np.array([1e-9]), 2, 8)
+    >>> bool(np.allclose(table.imag, 1e-9 * np.arange(0, 16, 2), rtol=1e-15, atol=0.0))
     True
     """
-    starts = np.exp(1j * turns[..., None] * (first + 4 * step * np.arange(count // 4)))
-    more = np.exp(1j * turns[..., None] * (step * np.arange(4)))
-    products: ComplexArray = starts[..., :, None] * more[..., None, :]
+    starts = _moved_phases(turns[..., None] * (4 * step * np.arange(count // 4)))[..., :, None]
+    more = _moved_phases(turns[..., None] * (step * np.arange(4)))[..., None, :]
+    products: ComplexArray = starts * more
+    products += starts
+    products += more
     return products.reshape(*turns.shape, count)
 
 
@@ -746,14 +737,6 @@ def _whole_power(base: ComplexArray, exponent: int) -> ComplexArray:
             assert power is not None
             return power
         np.multiply(square, square, out=square)
-
-
-def _pieces(
-    row: NDArray[np.intp], given: NDArray[Any], at_once: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Rows and what goes with them, some at a time, so that tables of all their values stay small."""
-    for start in range(0, max(row.size, 1), max(at_once, 1)):
-        yield row[start : start + at_once], given[start : start + at_once]
 
 
 def _log_moments(
