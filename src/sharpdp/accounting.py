@@ -62,6 +62,9 @@ ROUGH_LOOK, PROBES = 0.1, 5
 """Relative width at which the direction that is asked second is looked at first; and at how many of many
 values derivations are looked at, to find out which ones are worth asking."""
 
+FAR_BEHIND = 1.01
+"""By so much a rough look must put an epsilon above another one to leave it out: it is off by 1e-3."""
+
 NEGLIGIBLE = 1e-15
 """Masses at infinite losses up to this decide no delta that is asked."""
 
@@ -962,9 +965,12 @@ class Guarantee(Tabular):
         for side in (self._best_lower, upper):
             for run in (derivation.composition for derivation in side):
                 if run not in answers:
+                    if side is upper and self._seems_behind(question, run, values, limits):
+                        continue
                     answers[run] = self._worse_direction(question, run, values, limits, refusals)
                 if side is upper:
                     limits = np.fmin(limits, answers[run][1])
+        upper = [way for way in upper if way.composition in answers]
         low, low_rigor = _best(
             [(-answers[way.composition][0], way.rigor) for way in self._best_lower], values.size
         )
@@ -996,6 +1002,22 @@ class Guarantee(Tabular):
             return every
         least = np.min([high for _, high in ends], axis=0)
         return [way for way, (low, _) in zip(every, ends, strict=True) if (low <= least).any()]
+
+    def _seems_behind(
+        self, question: Question, run: Composable, values: Array, limits: Array
+    ) -> bool:
+        """Whether a rough look puts a run far above the epsilons that others have shown.
+
+        Not asking it is safe. It is looked at by way of quicker pairs, if it has such.
+        """
+        if question is not EPSILON or not isinstance(run, Composition):
+            return False
+        if values.size > FEW or not np.all(limits < np.inf) or run.for_planning is run:
+            return False
+        rough, refusals = replace(self, relative_width=ROUGH_LOOK), list[NotCertified]()
+        free = np.full(values.size, np.inf)
+        low, _ = rough._worse_direction(question, run.for_planning, values, free, refusals)
+        return bool(np.all(low > FAR_BEHIND * limits))
 
     def _worse_direction(
         self,

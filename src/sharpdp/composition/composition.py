@@ -34,7 +34,7 @@ from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Ste
 from sharpdp.composition.false_negatives import false_negatives, true_positives
 from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
-from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
+from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas, quick_pair
 from sharpdp.composition.many_rates import (
     ProfilePoints,
     false_negative_rates,
@@ -193,6 +193,20 @@ class Composition:
                 return None
             atomic.append((pair, count))
         return listed(atomic) if atomic else None
+
+    @cached_property
+    def for_planning(self) -> Composition:
+        """About the same run by quicker pairs, to look where a question is to be asked."""
+        steps = tuple((pair.for_planning(), count) for pair, count in self.steps)
+        return self if steps == self.steps else Composition(steps)
+
+    @cached_property
+    def for_many_rates(self) -> Composition:
+        """The same run by a quicker pair that is as safe, for curves; itself if there is none."""
+        pair = self.single_pair
+        if pair is None or pair == (quick := quick_pair(pair)):
+            return self
+        return Composition(((quick, 1),))
 
     @property
     def repeated_pair(self) -> tuple[Pair, int] | None:

@@ -27,6 +27,7 @@ from sharpdp.composition.false_negatives import (
     missed_lines,
     true_positives,
 )
+from sharpdp.composition.many_questions import QUICK_WIDTH
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
 
@@ -58,15 +59,21 @@ _APART = 1e-11
 """Neighbors in the table differ by this share of themselves at least: their chords would be noise."""
 
 
-def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
-    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+def false_negative_rates(
+    composition: Composition, alphas: Array, tolerance: float, *, asked: int = 0
+) -> Ends:
+    """`false_negatives` at many rates in one pass: all lower and all upper ends.
+
+    `asked` counts all rates of the question, of which these may be a few.
+    """
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
         below, above = missed_lines(epsilons, 0.0, low, high)
         return -above, -below
 
     floor = -one_minus_up(composition.infinite_p_ends[0])
-    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor)
+    most = max(asked, alphas.size)
+    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor, most)
     low, high = np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
@@ -80,12 +87,14 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
         return hit_points(epsilons, 0.0, low, high)
 
     floor = composition.infinite_p_ends[0]
-    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor)
+    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor, alphas.size)
     low, high = np.maximum(low, np.maximum(alphas, floor)), np.minimum(high, 1.0)
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
-        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
+        missed_low, missed_high = false_negative_rates(
+            composition, alphas[later], tolerance, asked=alphas.size
+        )
         below, above = one_minus_ends(missed_low, missed_high)
         low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
@@ -100,17 +109,21 @@ def _read_off(
     values: Callable[[Array, Array, Array], Ends],
     start: float,
     floor: float,
+    asked: int,
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for few or extreme rates, and where the table leaves an answer wider than asked.
+    NaN for few or extreme rates, and where the table leaves an answer wider than asked. Few of many that
+    were asked are read off the table of a single pair, whose points take no time.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    is_few = left.size <= FEW
+    is_few = left.size <= FEW and (asked <= FEW or composition.single_pair is None)
     # others have quick bounds next to one, and points that may take long
     if not left.size or (is_few and not composition.is_near(0.0)):
         return low, high
+    if not is_few and tolerance >= QUICK_WIDTH:
+        composition = composition.for_many_rates
     share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_few else _SHARE
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if composition.least_sum_of_variations <= share * tolerance:

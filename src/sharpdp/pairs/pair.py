@@ -522,11 +522,11 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
         # nearly straight in epsilon, since the profile falls like that of a Gaussian
         return lambda epsilon: float(np.sqrt(max(-log_delta_of(pair, epsilon)[end], 0.0)))
 
-    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
-        return 0.0, 0.0
     quick = _newton_crossing(pair, log_delta)
     if quick is not None:
         return quick
+    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
+        return 0.0, 0.0
     largest = pair.support[1] + pair.loss_error
     high = min(1.0, largest)
     while high < largest and log_delta_of(pair, high)[1] > ceiling:
@@ -583,7 +583,7 @@ def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
     """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
-    for apart in (2.0 ** np.array([-46.0, -42.0]), 2.0 ** np.array([-38.0, -34.0])):
+    for apart in (2.0 ** -np.array(bits) for bits in ([46.0, 42.0, 38.0, 34.0], [30.0, 26.0])):
         low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
         above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
         below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
