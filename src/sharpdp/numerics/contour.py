@@ -95,16 +95,22 @@ def gridded_transforms(
 ) -> tuple[ComplexArray, Array]:
     """`gridded_transform` of many rows of points and weights, each with its step, in one pass."""
     size = _fast_length(4 * max(count, 64))
-    turns = points * (steps / (2.0 * np.pi))[:, None]
-    nearest, spreads = _spread(turns, size)
-    index = (nearest + _SHIFTS[:, None, None]) % size
-    index += size * np.arange(len(points))[:, None]
-    shape = (len(points), size)
-    grid = np.bincount(index.ravel(), (spreads * weights).ravel(), minlength=size * len(points))
+    nearest, spreads = _spread(points * (steps / (2.0 * np.pi))[:, None], size)
+    spreads *= weights
+    # rows of half a turn to the left and to the right, and what is spread beyond
+    half, longer = size // 2, size + 2 * _SPREAD
+    nearest += half + _SPREAD - 1 + longer * np.arange(len(points))[:, None]
+    index = nearest + _SHIFTS[:, None, None]
+    every = np.bincount(index.ravel(), spreads.ravel(), minlength=longer * len(points))
+    every = every.reshape(len(points), longer)
+    first = half + _SPREAD - 1
+    grid = np.hstack([every[:, first : first + half], every[:, first - half : first]])
+    grid[:, half : half + _SPREAD + 1] += every[:, first + half :]
+    grid[:, half - _SPREAD + 1 : half] += every[:, : _SPREAD - 1]
     # all points of a row may fall into one cell
     rounding = _grid_rounding(size, points.shape[1])
     growth, error = _gridding_error(size, count)
-    transform = np.conj(np.fft.rfft(grid.reshape(shape))[:, :count]) * (growth * _GRID_SCALE)
+    transform = np.conj(np.fft.rfft(grid)[:, :count]) * (growth * _GRID_SCALE)
     return transform, growth * rounding + error
 
 
@@ -679,7 +685,9 @@ def powers(
     return exponential(log_value, log_error, log_bound)
 
 
-def log_power(psi: ComplexArray, error: Array, count: float) -> tuple[ComplexArray, Array, Array]:
+def log_power(
+    psi: ComplexArray, error: Array, count: float | Array
+) -> tuple[ComplexArray, Array, Array]:
     """n log(1 + psi), a bound on its error, and a bound on its real part.
 
     Holds when: psi is known to within `error`, and 1 + psi has modulus at most 1. Where that may be 0

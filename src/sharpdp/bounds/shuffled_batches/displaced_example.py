@@ -20,12 +20,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bounds.shuffled_batches.vacant_seat import (
     VacantEpoch,
     pair_above,
     spaced_half,
 )
+from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
@@ -113,9 +114,11 @@ class FullEpoch:
         counts, known = tuple(self.revealed), self.known(replaced=replaced)
         searches, halves = [], []
         for kind in kinds:
-            least = LeastOfBounds([partial(self._terms, count, kind) for count in counts])
+            least = LeastOfBounds(
+                partial(self._terms, kind), partial(self._estimates, kind), len(counts)
+            )
             searches.append(least)
-            halves.append(spaced_half(partial(_at_most, known, least), tolerance))
+            halves.append(spaced_half(least.log_values, least.log_estimates, known, tolerance))
         pair = pair_above(halves[0], halves[1])
         if not adaptive:
             return pair
@@ -130,16 +133,33 @@ class FullEpoch:
     def _epoch(self, count: int) -> VacantEpoch:
         return VacantEpoch(self.noise, count, 1.0 / count, 0.0)
 
-    def _terms(self, count: int, kind: str, loss: float, allowed: float) -> tuple[float, float]:
-        """Logs of the first term with so many batches, and of what is added to it."""
-        extra = self._log_extra(count, np.array([loss]), replaced=kind == "replaced")
-        return self._epoch(count).log_value(loss, kind, allowed), float(extra[0])
+    def _terms(
+        self, kind: str, places: Places, losses: Array, allowed: Array
+    ) -> tuple[Array, Array]:
+        """Logs of the first term with some numbers of batches, and of what is added to it."""
+        batches, log_extra = self._batches(kind, places, losses)
+        log_share = np.log(batches.counts)
+        log_first = batches.log_values(0.3 * allowed, log_share + _LOG_REST)
+        return log_first - log_share + _MARGIN, log_extra
 
-    def _log_extra(self, count: int, losses: Array, *, replaced: bool) -> Array:
-        """The log of what is added to the first term with so many batches."""
+    def _estimates(self, kind: str, places: Places, losses: Array) -> tuple[Array, Array]:
+        """About the same, for plans."""
+        batches, log_extra = self._batches(kind, places, losses)
+        return batches.log_estimates() - np.log(batches.counts), log_extra
+
+    def _batches(self, kind: str, places: Places, losses: Array) -> tuple[WorstBatches, Array]:
+        """Sums over some numbers of batches, and the logs of what is added to the first term."""
+        counts, rhos = (
+            np.array(each, dtype=float) for each in zip(*self.revealed.items(), strict=True)
+        )
+        batches = WorstBatches(self.noise, kind, losses, counts[places], np.zeros(losses.size))
+        return batches, self._log_extra(rhos[places], losses, replaced=kind == "replaced")
+
+    def _log_extra(self, rhos: Array, losses: Array, *, replaced: bool) -> Array:
+        """The log of what is added to the first term."""
         log_known = self.known(replaced=replaced).log_hockey_stick(losses) + _MARGIN
         log_first = log_known + math.log(self.batch_size / self.dataset_size)
-        log_rho = math.log(self.revealed[count])
+        log_rho = np.log(rhos)
         with np.errstate(divide="ignore"):
             log_drift = log_rho + np.log(np.expm1(losses))
         added = np.minimum(log_drift, log_first)
@@ -164,18 +184,13 @@ class FullEpoch:
             losses = losses[losses >= 0.0]
             logs = _log_profile(first, losses)
             for count, one in zip(pairs, others, strict=True):
-                extra = self._log_extra(count, losses, replaced=replaced)
+                rhos = np.full(losses.size, self.revealed[count])
+                extra = self._log_extra(rhos, losses, replaced=replaced)
                 logs = np.minimum(logs, np.logaddexp(_log_profile(one, losses), extra) + _MARGIN)
             logs = np.minimum.accumulate(logs)
             end = int(np.argmax(logs <= max(logs[-1], _LOG_REST)))
             halves.append((losses[: end + 1], logs[: end + 1]))
         return pair_above(halves[0], halves[1])
-
-
-def _at_most(known: GaussianPair, least: LeastOfBounds, loss: float, allowed: float) -> float:
-    """The log of the least bound at a loss, or that of the noise if it is less."""
-    log_known = float(known.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
-    return min(least.log_value(loss, allowed), log_known)
 
 
 def _log_profile(pair: AtomicPair, losses: Array) -> Array:
@@ -220,11 +235,9 @@ def _far_types(noise: float) -> tuple[Array, Array]:
 
 def _largest_mean(points: Array, values: Array, mean: float) -> Array:
     """The largest mean of rising values, one row each, over laws on the points with at most this mean."""
-    below, above = points <= mean, points > mean
-    best = values[:, below].max(axis=1)
-    near, far = points[below][:, None], points[above][None, :]
+    below = int(np.searchsorted(points, mean, side="right"))
+    best = values[:, below - 1]
+    near, far = points[:below, None], points[None, below:]
     share = (mean - near) / (far - near)
-    for row, value in enumerate(values):
-        mixed = (1.0 - share) * value[below][:, None] + share * value[above][None, :]
-        best[row] = max(best[row], float(mixed.max(initial=0.0)))
-    return np.asarray(best)
+    mixed = (1.0 - share) * values[:, :below, None] + share * values[:, None, below:]
+    return np.asarray(np.maximum(best, mixed.max(axis=(1, 2), initial=0.0)))
