@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -51,6 +50,9 @@ there is no more to gain."""
 
 _MARGIN = 1e-9
 """Rounding of sums of a few positive numbers, taken upwards once."""
+
+_TAIL = 9.5
+"""A normal tail from here on is below 1e-20, and as good as the profile."""
 
 _LEVELS = (-6.0, -10.0, -15.0)
 """Logs of the bound where the worst policy is worth its time."""
@@ -211,24 +213,24 @@ def _far_types(noise: float) -> tuple[Array, Array]:
     that of two values. beta and distances are seen through cells, with everything at its worst end.
     """
     log_cuts = np.arange(1.0 / _CUTS_PER_FACTOR, _LARGEST_LOG_CUT, 1.0 / _CUTS_PER_FACTOR)
-    values = np.zeros(log_cuts.size)
     means = np.linspace(0.0, 1.0, _MEANS + 1)
-    for low, high in pairwise(means.tolist()):
-        variance = 1.0 - low**2
-        squares = np.linspace(0.0, (1.0 + high) ** 2, _DISTANCES + 1)
-        lowered = log_cuts - 0.5 * variance / noise**2
-        positive = lowered > 0.0
-        shape = (int(positive.sum()), _DISTANCES)
-        profile = np.exp(
-            log_normal_calls(
-                np.broadcast_to(np.sqrt(squares[1:]) / noise, shape),
-                np.broadcast_to(lowered[positive][:, None], shape),
-            )
+    variances = 1.0 - means[:-1] ** 2
+    squares = np.linspace(0.0, (1.0 + means[1:]) ** 2, _DISTANCES + 1, axis=-1)
+    distances = np.sqrt(squares[:, None, 1:]) / noise
+    lowered = (log_cuts - 0.5 * variances[:, None] / noise**2)[:, :, None]
+    deep = lowered / distances - 0.5 * distances
+    # a profile is at most the tail that it is a part of, or one
+    profiles = np.where(lowered > 0.0, np.exp(-0.5 * np.maximum(deep, 0.0) ** 2), 1.0)
+    sharp = (lowered > 0.0) & (deep < _TAIL)
+    profiles[sharp] = np.exp(
+        log_normal_calls(
+            *(np.broadcast_to(part, deep.shape)[sharp] for part in (distances, lowered))
         )
-        values[~positive] = 1.0
-        values[positive] = np.maximum(
-            values[positive], _largest_mean(squares[:-1], profile, variance)
-        )
+    )
+    values = np.max(
+        [_largest_mean(*each) for each in zip(squares[:, :-1], profiles, variances, strict=True)],
+        axis=0,
+    )
     apart = np.exp(log_normal_call(2.0 / noise, log_cuts))
     return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + _MARGIN)
 
