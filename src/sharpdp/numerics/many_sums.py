@@ -45,13 +45,17 @@ _ATTEMPTS, _SHARE, _HEAVY, _MOST_SHRINK = 4, 0.2, 20.0, 8.0
 """Contours that are tried; the share of the tolerance that images or smoothing may have; how many times
 smaller than that of a normal sum a value may be; and how much less the next one is smoothed, at most."""
 
+_MOST_SMOOTHING, _LIGHT = 0.03, 3.0
+"""The most smoothing in deviations of the sum, and up to which tilt times the largest value."""
+
 _WIDENED = 1.25 ** np.arange(14.0)
 _TINY = 1e-290
 
-_NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
-"""Frequencies whose power is below e^this are left out; and n times the error of psi that is harmless."""
+_NEGLIGIBLE, _HARMLESS = 1e-9, 1e-8
+"""What all frequencies that are left out may add, as a share of about the value; and n times the error of
+psi that is harmless."""
 
-_MOST_TERMS, _AT_ONCE, _UNITS = 1 << 19, 1 << 19, 64.0
+_MOST_TERMS, _AT_ONCE, _UNITS = 1 << 19, 1 << 18, 64.0
 """A contour with more pairs of frequencies and values is not tried again; numbers that are held at the
 same time; and units of rounding of each term, besides one for each summand."""
 
@@ -243,7 +247,7 @@ class _Contours:
         )
 
     def planned(self, tolerance: Array) -> _Contours:
-        """The same in windows that are likely to be wide enough for the tolerance."""
+        """The same with smoothing and windows that are likely to be good enough for the tolerance."""
         tilts = np.multiply.outer(IMAGE_TILTS, self.theta)
         at_once = max(_AT_ONCE // self.tilted.size, 1)
         logs = [
@@ -251,7 +255,11 @@ class _Contours:
             for start in range(0, IMAGE_TILTS.size, at_once)
         ]
         moments = (np.concatenate(logs) - 1.0 - np.log(tilts)).T
-        ready = replace(self, log_image_moments=moments)
+        # smoothing adds about (v theta)^2 of the value where no single jump decides
+        enough = np.minimum(np.sqrt(_SHARE * tolerance) / self.theta, _MOST_SMOOTHING * self.spread)
+        is_light = self.theta * self.sums._largest < _LIGHT
+        smoothing = np.where(is_light, np.maximum(self.smoothing, enough), self.smoothing)
+        ready = replace(self, log_image_moments=moments, smoothing=smoothing)
         size = 1.0 + np.sqrt(2.0 * np.pi) * self.theta * self.spread
         allowed = _SHARE * tolerance / (_HEAVY * self.theta * size)
         return replace(ready, window=ready._wide_enough(allowed))
@@ -295,6 +303,13 @@ class _Contours:
     def sizes(self) -> NDArray[np.intp]:
         """The numbers of frequencies."""
         return frequencies(self.theta, self.spread, self.smoothing, self.window)
+
+    @property
+    def _log_negligible(self) -> Array:
+        """The log of powers times theta^2 |z|^-2 that are left out; at frequency zero that is one."""
+        size = 1.0 + np.sqrt(2.0 * np.pi) * self.theta * self.spread
+        share = _NEGLIGIBLE * self.theta * self.window / (2.0 * self.sizes * size)
+        return np.asarray(np.minimum(np.log(share), -1.0))
 
     @property
     def exhausted(self) -> NDArray[np.bool_]:
@@ -353,7 +368,7 @@ class _Contours:
         parts = [(spin * kernel).real, errors * np.abs(kernel), spin.real, errors]
         value, error, density, blur = np.add.reduceat(weight * np.stack(parts), starts, axis=1)
         # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
-        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / window
+        dead = 2.0 * np.exp(self._log_negligible) * sizes / window
         last = step * (sizes - 1)
         more, more_density = np.array(
             [
@@ -375,18 +390,24 @@ class _Contours:
         sums, tilted = self.sums, self.tilted
         units = 2.0 * (_UNITS + tilted.shape[1]) * UNIT_ROUNDOFF
         size, column = np.abs(sums.values), self.theta[:, None]
-        grown = size * (1.0 + column * size)
-        known = units * np.einsum("ij,ij->i", tilted, grown)
-        # errors of values move phases, and weights by theta times as much
-        known += np.einsum("ij,ij->i", tilted, sums.value_error * (1.0 + column * size))
+        # weights are off by a share of themselves, and count with |e^{itv} - 1| <= min(t |v|, 2)
+        off = tilted * (units * (1.0 + column * size) + column * sums.value_error)
+        known, most = np.einsum("ij,ij->i", off, size), 2.0 * np.sum(off, axis=1)
+        # phases are off by errors of values and rounding
+        turned = np.einsum("ij,ij->i", tilted, sums.value_error + 16.0 * UNIT_ROUNDOFF * size)
         count = int(np.max(sizes))
         phi, gridding = gridded_transforms(sums.values, tilted, step, count)
         places = np.arange(count)
         rounding = gridding + units
         moved = np.multiply.outer(known * step, places)
+        np.minimum(moved, most[:, None], out=moved)
+        moved += np.multiply.outer(turned * step, places)
         with np.errstate(divide="ignore"):
-            log_power_up = np.log(np.minimum(np.abs(phi), 1.0) + moved + rounding)
-        alive = (sums.counts[:, None] * log_power_up > _NEGLIGIBLE_LOG) & (places < sizes[:, None])
+            log_payoff = np.log(np.minimum(np.abs(phi), 1.0) + moved + rounding)
+        log_payoff *= sums.counts[:, None]
+        log_payoff -= np.log1p(np.multiply.outer(step / self.theta, places) ** 2)
+        alive = log_payoff > self._log_negligible[:, None]
+        alive &= places < sizes[:, None]
         row, place = np.nonzero(alive)
         psi, error = phi[row, place] - 1.0, moved[row, place]
         is_harmless = sums.counts * float(np.max(rounding)) < _HARMLESS

@@ -114,10 +114,13 @@ class FullEpoch:
         """
         kinds = ("replaced",) * 2 if replaced else ("forward", "backward")
         counts, known = tuple(self.revealed), self.known(replaced=replaced)
-        searches, halves = [], []
+        searches, halves = list[LeastOfBounds](), []
         for kind in kinds:
             least = LeastOfBounds(
-                partial(self._terms, kind), partial(self._estimates, kind), len(counts)
+                partial(self._terms, kind),
+                partial(self._estimates, kind),
+                len(counts),
+                searches[0] if searches else None,
             )
             searches.append(least)
             halves.append(spaced_half(least.log_values, least.log_estimates, known, tolerance))

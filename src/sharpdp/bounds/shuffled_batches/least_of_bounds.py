@@ -34,7 +34,7 @@ Estimates: TypeAlias = Callable[[Places, Array], tuple[Array, Array]]
 """About the same, quickly, for plans."""
 
 _LOG_SHARE = math.log(0.1)
-"""The share of the second term above which the next setting is tried, and below which the one before."""
+"""Estimates suggest the first setting of whose bound the second term is at most this share."""
 
 _MARGIN = 1e-9
 """Rounding of a sum of two numbers, taken upwards."""
@@ -43,18 +43,27 @@ _MARGIN = 1e-9
 class LeastOfBounds:
     """The log of the least bound at many losses at once.
 
-    At the losses that are asked first the best setting is searched: from one that estimates suggest, to
-    the next one where much of the bound is the second term, back where little of it is, until that is no
-    better; then the other way. Later losses take the better of those that were best nearby.
+    At the losses that are asked first the best setting is searched: from one that estimates suggest to
+    its neighbors, as long as they are better. Later losses take the better of those that were best
+    nearby.
     """
 
-    def __init__(self, terms: Terms, estimates: Estimates, size: int) -> None:
+    def __init__(
+        self, terms: Terms, estimates: Estimates, size: int, similar: LeastOfBounds | None = None
+    ) -> None:
+        """The terms of so many settings; a similar search says where this one starts."""
         self._terms, self._estimates, self._size = terms, estimates, size
         self._losses, self._places, self._logs = np.zeros(1), np.zeros(1), np.zeros(0)
+        self._similar = similar
 
     def log_estimates(self, losses: Array) -> Array:
         """About the log of the least bound at rising losses; the settings are those to start with."""
-        places, logs = self._suggested(losses)
+        if self._similar is None:
+            places, logs = self._suggested(losses)
+        else:
+            places = np.rint(np.interp(losses, self._similar._losses, self._similar._places))
+            places = places.astype(np.intp)
+            logs = np.logaddexp(*self._estimates(places, losses))
         self._losses, self._places = losses, places.astype(float)
         return logs
 
@@ -67,7 +76,7 @@ class LeastOfBounds:
             apart = np.flatnonzero(before < after)
             both = np.append(np.arange(losses.size), apart)
             places = np.append(after, before[apart])
-            found = self._tried(places, losses[both], allowed[both])[0]
+            found = self._tried(places, losses[both], allowed[both])
             logs = found[: losses.size]
             logs[apart] = np.minimum(logs[apart], found[losses.size :])
             return logs
@@ -97,25 +106,26 @@ class LeastOfBounds:
 
     def _searched(self, places: Places, losses: Array, allowed: Array) -> tuple[Places, Array]:
         """The best settings, as far as a search from these goes, and the logs of their bounds."""
-        logs, seconds = self._tried(places, losses, allowed)
-        likely = np.where(seconds - logs > _LOG_SHARE, 1, -1)
-        still = np.arange(losses.size)
-        for steps in (likely, -likely):
-            going, moved = still, np.zeros(losses.size, dtype=bool)
-            for _ in range(self._size):
-                other = places[going] + steps[going]
-                inside = (other >= 0) & (other < self._size)
-                going, other = going[inside], other[inside]
-                if not going.size:
-                    break
-                found, _ = self._tried(other, losses[going], allowed[going])
-                better = found < logs[going]
-                going, other, found = going[better], other[better], found[better]
-                places[going], logs[going], moved[going] = other, found, True
-            still = still[~moved[still]]
+        first, last = np.maximum(places - 1, 0), np.minimum(places + 1, self._size - 1)
+        every = np.stack([first, places, last])
+        shape = every.shape
+        found = self._tried(every.ravel(), np.tile(losses, 3), np.tile(allowed, 3)).reshape(shape)
+        best, all_losses = np.argmin(found, axis=0), np.arange(losses.size)
+        steps = best - 1
+        places, logs = every[best, all_losses], found[best, all_losses]
+        going = np.flatnonzero(steps)
+        for _ in range(self._size):
+            other = places[going] + steps[going]
+            inside = (other >= 0) & (other < self._size)
+            going, other = going[inside], other[inside]
+            if not going.size:
+                break
+            more = self._tried(other, losses[going], allowed[going])
+            better = more < logs[going]
+            going, other, more = going[better], other[better], more[better]
+            places[going], logs[going] = other, more
         return places, logs
 
-    def _tried(self, places: Places, losses: Array, allowed: Array) -> tuple[Array, Array]:
-        """The logs of some bounds and of their second terms."""
-        first, second = self._terms(places, losses, allowed)
-        return np.logaddexp(first, second) + _MARGIN, second
+    def _tried(self, places: Places, losses: Array, allowed: Array) -> Array:
+        """The logs of some bounds."""
+        return np.asarray(np.logaddexp(*self._terms(places, losses, allowed)) + _MARGIN)

@@ -187,14 +187,16 @@ def clones_help(noise: float, batches: int) -> bool:
     return bool(_levels(noise, batches))
 
 
-def dominating_epoch(noise: float, batches: int) -> AtomicPair:
+def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
     The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
-    chords; what is left at the last one counts as revealed.
+    chords; what is left at the last one counts as revealed. A rough pair has half as many thresholds.
     """
     levels = _levels(noise, batches)
     losses = _thresholds(noise, levels)
+    if is_rough:
+        losses = np.append(losses[:-1:_SOME], losses[-1])
     least = LeastOfBounds(
         lambda places, at, _: _log_terms(levels, places, at),
         partial(_log_estimates, levels),
@@ -214,9 +216,10 @@ def dominating_epoch(noise: float, batches: int) -> AtomicPair:
     return _with_revealed(losses, np.minimum.accumulate(high))
 
 
-_NEGLIGIBLE, _EVERY, _NOT_BEHIND = 7.0, 4, 3.0
+_NEGLIGIBLE, _EVERY, _SOME, _NOT_BEHIND = 7.0, 4, 2, 3.0
 """So many nats below what is added anyway, Chernoff's bound is good enough; at every so many thresholds
-the best c is searched; and so many nats estimates may be above what is known anyway."""
+the best c is searched; every so many are enough for a rough pair; and so many nats estimates may be above
+what is known anyway."""
 
 
 def _variables(

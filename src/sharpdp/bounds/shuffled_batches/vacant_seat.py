@@ -98,26 +98,29 @@ def spaced_half(
         fallen = levels[0] - levels[-1]
         care = _FIRST_LOOK * math.sqrt(tolerance * (1.0 + _LESS_CARE * fallen))
         levels.append(levels[-1] - max(care, _LEAST_LOOK * (1.0 + 0.1 * fallen)))
-    losses = np.unique(np.interp(-np.array(levels), -estimated, grid))
+    losses = np.unique(np.append(0.0, np.interp(-np.array(levels[1:]), -estimated, grid)))
     logs = np.minimum.accumulate(bounded(losses, estimated[0] - np.interp(losses, grid, estimated)))
     size = min(int(np.sum(logs > _LOG_REST)) + 1, losses.size)
     losses, logs = losses[:size], logs[:size]
-    more = _between(losses, logs, tolerance) if size > 1 else np.zeros(0)
-    if more.size:
-        added = bounded(more, logs[0] - np.interp(more, losses, logs))
-        losses, logs = np.append(losses, more), np.append(logs, added)
-    order = np.argsort(losses, kind="stable")
-    return losses[order], np.minimum.accumulate(logs[order])
+    # slopes between the new ones show where still more are needed
+    for spared in _SPARED if size > 1 else ():
+        more = _between(losses, logs, tolerance, spared)
+        if more.size:
+            added = bounded(more, logs[0] - np.interp(more, losses, logs))
+            losses, logs = np.append(losses, more), np.append(logs, added)
+            order = np.argsort(losses, kind="stable")
+            losses, logs = losses[order], np.minimum.accumulate(logs[order])
+    return losses, logs
 
 
-def _between(losses: Array, logs: Array, tolerance: float) -> Array:
+def _between(losses: Array, logs: Array, tolerance: float, spared: float) -> Array:
     """Losses between these at which chords are close, by the slopes between them."""
     apart = np.diff(losses)
     rate = np.maximum(-np.diff(logs) / apart, _SLOWEST)
     allowed = tolerance * (1.0 + _LESS_CARE * (logs[0] - 0.5 * (logs[1:] + logs[:-1])))
     wanted = apart / np.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
     wanted *= min(1.0, _MOST_THRESHOLDS / float(np.sum(wanted)))
-    pieces = np.maximum(np.ceil(wanted - _SPARED), 1.0)
+    pieces = np.maximum(np.ceil(wanted - spared), 1.0)
     return np.concatenate(
         [
             start + step * np.arange(1.0, number) / number
@@ -131,6 +134,7 @@ def pair_above(ahead: Half, behind: Half) -> AtomicPair:
     start = min(ahead[1][0], behind[1][0])
     halves, revealed = [], []
     for losses, logs in (ahead, behind):
+        assert losses[0] == 0.0, "both profiles are needed where they meet"
         values = np.minimum(np.exp(np.minimum(logs, start)), 1.0)
         with np.errstate(divide="ignore"):
             log_more = np.log(values[:-1] - values[-1])
@@ -397,11 +401,11 @@ class VacantEpoch:
 
 
 _USUAL, _FINE = 1e-3, 1e-4
-_MOST_THRESHOLDS, _SLOWEST, _SPARED = 400.0, 1e-3, 0.35
+_MOST_THRESHOLDS, _SLOWEST, _SPARED = 400.0, 1e-3, (0.4, 0.6)
 """About so many thresholds at most; the least rate at which the profile is taken to fall when others are
-chosen; and the part of a threshold between two that is spared."""
+chosen; and the part of a threshold between two that is spared, at first and in the end."""
 
-_FARTHEST, _NEAREST, _ESTIMATES = 8.7, 1e-5, 32
+_FARTHEST, _NEAREST, _ESTIMATES = 8.7, 1e-5, 24
 """The last threshold in deviations of the noise alone, whose profile is below e^-37 there; the first one
 of the estimates, as a share of it; and how many of them there are."""
 

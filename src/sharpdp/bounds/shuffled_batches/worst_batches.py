@@ -26,8 +26,9 @@ from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_rule, ndtr
 
 __all__ = ["WorstBatches"]
 
-_CELLS, _FEW_CELLS, _ESTIMATE_CELLS = (120, 80), 100, (40, 30)
-"""Cells above zero and below; those from which cap and floor are chosen; and those for estimates."""
+_CELLS, _ESTIMATE_CELLS = (120, 80), (40, 30)
+_FEW_CELLS, _FEWER_CELLS = 100, 40
+"""Cells above zero and below, and for estimates; cells from which cap and floor are chosen, likewise."""
 
 _GAUSS_POINTS, _FEW_POINTS = 10, 2
 
@@ -71,7 +72,7 @@ class WorstBatches:
 
         Not so where Chernoff's bound is already below `log_least`.
         """
-        laws = self._laws(self._stops(), _CELLS, _GAUSS_POINTS)
+        laws = self._laws(self._stops(_FEW_CELLS), _CELLS, _GAUSS_POINTS)
         values = laws.values - (self.shifts / self.counts)[:, None]
         errors = laws.errors + 4.0 * UNIT_ROUNDOFF * np.abs(values)
         sums = ManySums(laws.weights, values, errors, self.counts)
@@ -84,7 +85,7 @@ class WorstBatches:
 
     def log_estimates(self) -> Array:
         """About the same, as if tilted sums were normal: for plans."""
-        laws = self._laws(self._stops(), _ESTIMATE_CELLS, _FEW_POINTS)
+        laws = self._laws(self._stops(_FEWER_CELLS), _ESTIMATE_CELLS, _FEW_POINTS)
         values = laws.values - (self.shifts / self.counts)[:, None]
         sums = ManySums(laws.weights, values, np.zeros(values.shape), self.counts)
         return np.asarray(
@@ -161,15 +162,15 @@ class WorstBatches:
         weights[:, 1:] += np.sum(density * up, axis=2)
         return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
 
-    def _stops(self) -> tuple[Array, Array]:
+    def _stops(self, cells: int) -> tuple[Array, Array]:
         """Where to put the cap and the floor for so many copies that have to make up for the shift.
 
         Any choice is safe; this one makes jumps beyond the cap decisive, and a value at the floor fatal.
         """
         up, down = self._distances
         ends = self._farthest(up), self._farthest(down)
-        high = self._part(up, ends[0], _FEW_CELLS, _FEW_POINTS)
-        low = self._part(down, ends[1], _FEW_CELLS, _FEW_POINTS)
+        high = self._part(up, ends[0], cells, _FEW_POINTS)
+        low = self._part(down, ends[1], cells, _FEW_POINTS)
         count, shift = self.counts[:, None], self.shifts[:, None]
         mean, square = _clipped_moments(high[0], high[1])
         floors = _FLOOR_MEANS * count * mean + _FLOOR_SPREADS * np.sqrt(count * square)
@@ -178,15 +179,15 @@ class WorstBatches:
         index = np.array(
             [np.searchsorted(-row, floor) for row, floor in zip(low[1], floors, strict=True)]
         )
-        index = np.minimum(index, _FEW_CELLS - 1)
+        index = np.minimum(index, cells - 1)
         mean = mean - np.take_along_axis(below, index, axis=1)
         square = square + np.take_along_axis(below_square, index, axis=1)
         needed = _CAP_DRIFTS * (shift - count * mean)
         needed = needed + _CAP_SPREADS * np.sqrt(count * np.maximum(square - mean**2, 0.0))
         enough = high[1] >= np.maximum(needed, high[1][:, 1:2])
-        chosen = np.where(enough.any(axis=1), np.argmax(enough, axis=1), _FEW_CELLS - 1)
+        chosen = np.where(enough.any(axis=1), np.argmax(enough, axis=1), cells - 1)
         lowest = np.maximum(index[np.arange(chosen.size), chosen], 1)
-        shares = chosen / (_FEW_CELLS - 1.0), lowest / (_FEW_CELLS - 1.0)
+        shares = chosen / (cells - 1.0), lowest / (cells - 1.0)
         above, under = (
             self._starts(way) + share * (end - self._starts(way))
             for way, share, end in zip((up, down), shares, ends, strict=True)
