@@ -36,10 +36,13 @@ Ends = tuple[Array, Array]
 """All lower and all upper ends."""
 
 FEW = 3
-"""So many rates are asked one by one, unless all steps are Poisson-sampled Gaussians."""
+"""So many rates of a single pair are asked one by one."""
 
 _SHARE, _SHARE_OF_FEW = 0.1, 1e-3
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
+
+_OF_THE_REST = 0.01
+"""What is left of a true-positive rate next to one is known this well, relative to itself, at least."""
 
 _ROUGH = 0.05
 """From this width on a question is a first look, which need not be sharper than asked."""
@@ -59,6 +62,14 @@ _APART = 1e-11
 
 def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
     """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+    low, high = _missed(composition, alphas, tolerance)
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def _missed(composition: Composition, alphas: Array, tolerance: float) -> Ends:
+    """False-negative rates that one table closes; NaN where it leaves them open."""
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
         below, above = missed_lines(epsilons, 0.0, low, high)
@@ -66,10 +77,7 @@ def false_negative_rates(composition: Composition, alphas: Array, tolerance: flo
 
     floor = -one_minus_up(composition.infinite_p_ends[0])
     below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor)
-    low, high = np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
-    return low, high
+    return np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
 
 
 def true_positive_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
@@ -84,9 +92,10 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
-        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
+        rough = max(tolerance, _OF_THE_REST)
+        missed_low, missed_high = _missed(composition, alphas[later], rough)
         below, above = one_minus_ends(missed_low, missed_high)
-        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+        low[later], high[later] = np.fmax(low[later], below), np.fmin(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
     return low, high
@@ -107,10 +116,11 @@ def _read_off(
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
     is_few = left.size <= FEW
-    # others have quick bounds next to one, and points that may take long
-    if not left.size or (is_few and not composition.is_near(0.0)):
+    is_sampled = is_few and composition.is_near(0.0)
+    # a single pair is asked as sharply as doubles allow
+    if not left.size or (is_few and not is_sampled and composition.single_pair is not None):
         return low, high
-    share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
+    share = _SHARE_OF_FEW if is_sampled and tolerance < _ROUGH else _SHARE
     variation = min(exp_up(composition.log_total_variation_upper), 1.0)
     at_one = variation + start - 1.0 + 4e-16
     x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
