@@ -56,7 +56,7 @@ INSIDE = {
 SLOW = {"compare_samplers", "SamplerComparison.smallest_noise", "estimate", "calibrate"}
 """Calls that take long if what they are given is right after all: no numbers are tried."""
 
-QUICK = {"Budget": lambda: dp.Budget(rho=0.5)}
+QUICK = {"Budget": lambda: dp.Budget(divergence=1.0, order=8.0)}
 """For methods of classes whose usual objects take long to make, another object, made for each call."""
 
 NUMBERS = {"0", "0.5", "1e308", "5e-324", "scalar array", "fraction", "decimal"}

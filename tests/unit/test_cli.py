@@ -187,7 +187,7 @@ def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[
 
 
 def test_what_several_theorems_need_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = "--dataset-size 1000 --batch-size 100 --epochs 2 --noise-multiplier 2"
+    sizes = "--dataset-size 1000 --batch-size 100 --epochs 2 --noise-multiplier 1"
     lines = answered(f"dpsgd --batches shuffled {sizes} --delta 1e-5", capsys).splitlines()
     start = lines.index("  you must ensure:")
     items = [line for line in lines if line.startswith("    - ")]
