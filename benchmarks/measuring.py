@@ -91,8 +91,10 @@ def in_process(script: str, *words: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def printed(code: str, limit: int, source: Path = ROOT / "src") -> str:
+def printed(code: str, limit: int, source: Path = ROOT / "src", *, one_thread: bool = True) -> str:
     """What lines of code print in a process of their own, with the sources of some tree.
+
+    On one thread, or on as many as numpy takes by itself.
 
     Raises:
         RuntimeError: The code fails, or takes more than the limit of CPU seconds.
@@ -101,9 +103,10 @@ def printed(code: str, limit: int, source: Path = ROOT / "src") -> str:
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
 
+    threads = THREADS if one_thread else {}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
-        env={**os.environ, **THREADS, "PYTHONPATH": str(source)},
+        env={**os.environ, **threads, "PYTHONPATH": str(source)},
         preexec_fn=limited,
         capture_output=True,
         text=True,

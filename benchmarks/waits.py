@@ -5,9 +5,10 @@
     python benchmarks/waits.py --cold                the first call of each only
     python benchmarks/waits.py --source ../old/src   with the sources of another tree
 
-Every call runs in a process of its own, one thread. *Cold* is the first call after `import sharpdp`, with
-all that is imported late; *warm* is the same call with its numbers changed by a thousandth, so that no
-cache can answer. A command line counts with its start. *Before* is cold at a15ee80, before issue 18.
+Every call runs in a process of its own, with as many threads as numpy takes by itself. *Cold* is the
+first call after `import sharpdp`, with all that is imported late; *warm* is the same call with numbers
+changed by a thousandth, so that no cache can answer. A command line counts with its start. *Before* is
+cold at a15ee80, before issue 18.
 """
 
 from __future__ import annotations
@@ -238,7 +239,8 @@ def main() -> None:
         if not all(word in name for word in options.words):
             continue
         try:
-            said = printed(code_of(call, factors), options.limit, options.source)
+            code = code_of(call, factors)
+            said = printed(code, options.limit, options.source, one_thread=False)
         except RuntimeError as error:
             print(f"| {name} | {before or ''} | {error} | | |", flush=True)
             continue

@@ -62,6 +62,9 @@ ROUGH_LOOK, PROBES = 0.1, 5
 """Relative width at which the direction that is asked second is looked at first; and at how many of many
 values derivations are looked at, to find out which ones are worth asking."""
 
+FAR_BEHIND = 1.01
+"""By so much a rough look must put an epsilon above another one to leave it out: it is off by 1e-3."""
+
 NEGLIGIBLE = 1e-15
 """Masses at infinite losses up to this decide no delta that is asked."""
 
@@ -361,6 +364,8 @@ class Question:
     """Where a quick bound shows that a direction's answers are at most the given ones."""
     rises: bool = False
     """Whether answers rise with what is given; otherwise they fall."""
+    shares_work: bool = False
+    """Whether a rough look at one direction, once the other was asked, is quick and often decides."""
 
 
 def _mus(run: Composable, rates: Array, width: float) -> Ends:
@@ -417,6 +422,7 @@ TPR = Question(
     # guessing reaches fpr
     lambda low, high, fpr: (np.maximum(low, fpr), np.clip(high, fpr, 1.0)),
     rises=True,
+    shares_work=True,
 )
 
 
@@ -934,7 +940,10 @@ class Guarantee(Tabular):
         Each value is asked once. What bounds the answer at one of them bounds all on one side of it, so
         that answers rise or fall as the truth does.
         """
-        asked, index = np.unique(np.ravel(values), return_inverse=True)
+        if isinstance(values, np.ndarray):
+            asked, index = np.unique(np.ravel(values), return_inverse=True)
+        else:
+            asked, index = np.array([values]), np.zeros(1, dtype=np.intp)
         with self._progress(question.quantity):
             found, rigor = self._ends(question, asked)
         low, high = found[:: 1 if question.rises else -1].T
@@ -956,9 +965,12 @@ class Guarantee(Tabular):
         for side in (self._best_lower, upper):
             for run in (derivation.composition for derivation in side):
                 if run not in answers:
+                    if side is upper and self._seems_behind(question, run, values, limits):
+                        continue
                     answers[run] = self._worse_direction(question, run, values, limits, refusals)
                 if side is upper:
                     limits = np.fmin(limits, answers[run][1])
+        upper = [way for way in upper if way.composition in answers]
         low, low_rigor = _best(
             [(-answers[way.composition][0], way.rigor) for way in self._best_lower], values.size
         )
@@ -991,6 +1003,22 @@ class Guarantee(Tabular):
         least = np.min([high for _, high in ends], axis=0)
         return [way for way, (low, _) in zip(every, ends, strict=True) if (low <= least).any()]
 
+    def _seems_behind(
+        self, question: Question, run: Composable, values: Array, limits: Array
+    ) -> bool:
+        """Whether a rough look puts a run far above the epsilons that others have shown.
+
+        Not asking it is safe. It is looked at by way of quicker pairs, if it has such.
+        """
+        if question is not EPSILON or not isinstance(run, Composition):
+            return False
+        if values.size > FEW or not np.all(limits < np.inf) or run.for_planning is run:
+            return False
+        rough, refusals = replace(self, relative_width=ROUGH_LOOK), list[NotCertified]()
+        free = np.full(values.size, np.inf)
+        low, _ = rough._worse_direction(question, run.for_planning, values, free, refusals)
+        return bool(np.all(low > FAR_BEHIND * limits))
+
     def _worse_direction(
         self,
         question: Question,
@@ -1013,7 +1041,8 @@ class Guarantee(Tabular):
             high = np.where(low <= limits, high, np.inf)
             if question.settled is not None and asked.size:
                 asked = asked[~question.settled(run.reverse(), values[asked], low[asked])]
-            if width < ROUGH_LOOK and 0 < asked.size <= FEW:
+            is_quick = asked.size <= FEW or (question.shares_work and isinstance(run, Composition))
+            if width < ROUGH_LOOK and asked.size and is_quick:
                 # most runs are much less private one way, and a rough look at the other way shows it
                 rough = question.ask(run.reverse(), values[asked], ROUGH_LOOK)
                 asked = asked[rough[1] > low[asked]]
@@ -1090,6 +1119,8 @@ def _unbeaten(
     derivations: Sequence[Derivation], beats: Callable[[Derivation, Derivation], bool]
 ) -> tuple[Derivation, ...]:
     """The derivations that no other one beats; of those that beat each other the most rigorous one."""
+    if len(derivations) == 1:
+        return tuple(derivations)
     best: list[Derivation] = []
     strongest = list(Rigor)
     for derivation in sorted(derivations, key=lambda one: strongest.index(one.rigor)):
@@ -1108,6 +1139,9 @@ def _best(bounds: list[tuple[Array, Rigor]], size: int) -> tuple[Array, list[Rig
 
     Where bounds are equal the strongest rigor counts; an infinite bound decides nothing.
     """
+    if len(bounds) == 1:
+        ((only, rigor),) = bounds
+        return only, [rigor] if (only < np.inf).any() else []
     best = np.full(size, np.nan)
     for values, _ in bounds:
         best = np.fmin(best, values)
@@ -1139,11 +1173,13 @@ class GuaranteeOracle(PointwiseOracle):
     def inverse(self) -> GuaranteeOracle:
         return self
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.guarantee.fnr(fpr=fprs))
+    def false_negatives(self, fprs: Array) -> Array:
+        answer = self.guarantee.fnr(fpr=fprs)
+        return np.stack([answer.lower, answer.upper], axis=1)
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.guarantee.tpr(fpr=fprs))
+    def true_positives(self, fprs: Array) -> Array:
+        answer = self.guarantee.tpr(fpr=fprs)
+        return np.stack([answer.lower, answer.upper], axis=1)
 
     def deltas(self, epsilons: Array) -> list[Interval]:
         return _intervals(self.guarantee.delta(epsilon=epsilons))

@@ -78,7 +78,7 @@ class Rigor(Enum):
         >>> Rigor.weakest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
         <Rigor.MONTE_CARLO: 'Monte Carlo'>
         """
-        return max(rigors, key=list(Rigor).index, default=Rigor.CERTIFIED)
+        return max(rigors, key=_FROM_STRONGEST.index, default=Rigor.CERTIFIED)
 
     @staticmethod
     def strongest(rigors: Iterable["Rigor"]) -> "Rigor":
@@ -96,7 +96,7 @@ class Rigor(Enum):
         >>> Rigor.strongest([Rigor.CERTIFIED, Rigor.MONTE_CARLO])
         <Rigor.CERTIFIED: 'certified'>
         """
-        return min(rigors, key=list(Rigor).index)
+        return min(rigors, key=_FROM_STRONGEST.index)
 
     @staticmethod
     def of_premise(*, rigor: object) -> "Rigor":
@@ -133,6 +133,9 @@ class Rigor(Enum):
     def __str__(self) -> str:
         """The degree of rigor in a few words."""
         return self.value
+
+
+_FROM_STRONGEST = tuple(Rigor)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

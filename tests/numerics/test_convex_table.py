@@ -1,11 +1,12 @@
 """Minima of a convex function plus lines: bounds from a few points hold for the function itself."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sharpdp.numerics.convex_table import ConvexTable
+from sharpdp.numerics.convex_table import ConvexChain, ConvexTable
 
 
 def polyline(rng: np.random.Generator, kinks: int) -> tuple[list[Fraction], list[Fraction]]:
@@ -58,6 +59,43 @@ def test_a_thousand_lines_have_the_minima_that_each_has_alone(noise: float) -> N
     together = table.minima(slopes)[:2]
     alone = [table.minima(slopes[index : index + 1])[:2] for index in range(slopes.size)]
     assert np.array_equal(np.stack(together, axis=1), np.array(alone)[:, :, 0])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-9, 1e-6, 1e-3])
+def test_minima_in_large_tables_are_those_of_all_vertices(noise: float) -> None:
+    """At slopes of the lower polyline itself neighbors are equally low, and rounding decides."""
+    rng = np.random.default_rng(11)
+    x = np.append(0.0, np.exp(np.linspace(-3.0, 3.0, 400)))
+    y = np.exp(-x)
+    low, high = (y * (1.0 + sign * noise * rng.random(x.size)) for sign in (-1.0, 1.0))
+    low[0] = high[0] = 1.0
+    table = ConvexTable(x, low, high, 0.0)
+    assert (table._chain is None) == (noise > 1e-9)
+    height, place = table._vertices
+    apart = np.flatnonzero(np.diff(place[1::2]) > 0.0)
+    ties = (-np.diff(height[1::2])[apart] / np.diff(place[1::2])[apart])[::20]
+    slopes = np.append(ties[(ties > 0.0) & (ties < 1.0)], np.geomspace(1e-6, 1.0, 20))
+    below, above, *_ = table.minima(slopes)
+    exact = [
+        (Fraction(a), Fraction(b)) for a, b in zip(height.tolist(), place.tolist(), strict=True)
+    ]
+    for slope, least, most in zip(slopes.tolist(), below.tolist(), above.tolist(), strict=True):
+        smallest = min(a + Fraction(slope) * b for a, b in exact)
+        assert abs(Fraction(least) - smallest) <= 4e-16 * abs(smallest)
+        assert least <= slope * (1.0 - math.log(slope)) + 1e-15
+        assert least <= most
+
+
+def test_vertices_that_are_not_convex_make_no_chain() -> None:
+    x = np.append(0.0, np.exp(np.linspace(-3.0, 3.0, 300)))
+    smooth = ConvexTable(x, np.exp(-x), np.exp(-x), 0.0)._vertices
+    assert ConvexChain.through(*smooth) is not None
+    for index, move in ((200, -1e-2), (201, 1e-2), (202, np.nan)):
+        height = smooth[0].copy()
+        height[index] += move
+        assert ConvexChain.through(height, smooth[1]) is None
+    scale = 1e-300  # where products are no normal doubles nothing is seen
+    assert ConvexChain.through(scale * smooth[0], scale * smooth[1]) is None
 
 
 def test_a_corner_between_two_straight_pieces_is_found() -> None:

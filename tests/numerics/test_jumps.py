@@ -14,20 +14,18 @@ from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import Declined, Steps
-from sharpdp.composition.one_big_jump import (
-    FarTail,
-    JumpExpansion,
-    LossPartition,
+from sharpdp.composition.one_big_jump import jump_plans
+from sharpdp.composition.one_big_jump.expansion import JumpExpansion
+from sharpdp.composition.one_big_jump.far_tail import FarTail, find_far_tail
+from sharpdp.composition.one_big_jump.jump_patterns import LossPartition, make_partition
+from sharpdp.composition.one_big_jump.loss_cells import (
     SampledGaussianStep,
     core_atoms,
-    find_far_tail,
     grid,
     integrated_cells,
     jump_atoms,
-    make_partition,
     y_at_loss,
 )
 from sharpdp.pairs.pair import GaussianPair
@@ -360,7 +358,7 @@ class TestSums:
     ) -> None:
         brackets = []
         for core in (0.33, 0.47, 0.7):
-            monkeypatch.setattr(one_big_jump, "_CORES", (core,))
+            monkeypatch.setattr(jump_plans, "_CORES", (core,))
             work = JumpExpansion.for_threshold(
                 steps_of(rate, noise_multiplier, count), epsilon, 1e-3
             )

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 import sharpdp as dp
 from sharpdp.composition import many_questions
 from sharpdp.composition.composition import Composition
+from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
@@ -117,6 +118,38 @@ def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
     run.forget()
     assert not run.kept_profile.epsilons.size
     assert not other.kept_profile.epsilons.size
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
+def test_contours_of_both_directions_together_are_those_of_each_alone(noise: float) -> None:
+    run = Composition(((sampled_gaussian(noise, 0.01), 500),))
+    epsilons = np.linspace(-0.3, 0.4, 24)
+    run.prepare(epsilons)
+    for together, own in ((run, epsilons[epsilons >= 0.0]), (run.reverse(), -epsilons)):
+        (work,) = together.kept_work
+        (alone,) = SampledGaussianEvaluation.for_thresholds(
+            [together.merged_steps], np.array([work.saddle.threshold])
+        )
+        assert isinstance(alone, SampledGaussianEvaluation)
+        thresholds = own[own >= 0.0]
+        assert work.saddle.threshold in thresholds
+        for ends, others in zip(
+            work.log_deltas(thresholds), alone.log_deltas(thresholds), strict=True
+        ):
+            assert np.allclose(ends, others, rtol=0.0, atol=1e-7)
+    before = list(run.kept_work)
+    run.prepare(epsilons)
+    assert run.kept_work == before
+
+
+def test_a_rate_beside_a_sharp_bend_is_as_narrow_as_others() -> None:
+    """With little noise a parabola misses where the line touches."""
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=0.3)
+    for fpr in (1e-3, 0.1, 0.5):
+        answer, finer = (dp.account(run, relative_width=w).fnr(fpr=fpr) for w in (1e-3, 1e-6))
+        assert answer.upper - answer.lower <= 2e-6 * answer.upper
+        assert answer.lower <= finer.upper
+        assert finer.lower <= answer.upper
 
 
 def test_a_crossing_that_is_not_seen_on_both_sides_is_no_answer() -> None:

@@ -4,13 +4,14 @@ import cmath
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from math import exp, factorial, log
+from math import exp, factorial, log, pi, prod, sqrt
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from sharpdp.numerics.contour import phase_sums
-from sharpdp.numerics.expected_positive_part import ShiftedSum, Sums
+from sharpdp.numerics.expected_positive_part import ShiftedSum, Sums, _Contours
 from tests.reference.shuffle import blanket_delta, ternary_delta
 
 UNIT = 2.0**-53
@@ -160,3 +161,41 @@ def test_one_sum_at_many_shifts_against_enumeration(tolerance: float) -> None:
         found, tilt = shifted.log_sharp_upper(shift, tolerance)
         assert exact - 1e-12 < found < exact + 2.0 * tolerance
         assert tilt > 0.0
+
+
+@pytest.mark.parametrize("shrink", [1.0, 16.0])
+@pytest.mark.parametrize("count", [1, 2, 7, 16])
+@pytest.mark.parametrize(("weights", "values"), LAWS)
+def test_trapezoid_sums_are_those_of_smoothed_values_and_their_images(
+    weights: list[int], values: list[int], count: int, shrink: float
+) -> None:
+    """sum_k e^{-theta k W} E[(S + v Z + k W)_+], by going through all results of S."""
+    row = np.array(values) / 8.0
+    many = sums([w / 16 for w in weights], [v / 8 for v in values], count)
+    three = Sums(
+        many.weights, np.stack([row, row - 0.25, row + 0.125]), np.zeros((3, row.size)), count
+    )
+    tilts = np.array([0.6, 1.0, 2.0]) * three.tilts()
+    contours = _Contours.of(three, np.arange(3), tilts, shrink)
+    value, error, _ = contours._sums()
+    lead = contours.log_m + 0.5 * (contours.smoothing * contours.theta) ** 2
+    for index in range(3):
+        wanted = 0.0
+        theta, v, window = contours.theta[index], contours.smoothing[index], contours.window[index]
+        for image in range(-3, 40):
+            shift = image * window
+            for result in combinations_with_replacement(range(row.size), count):
+                times = [result.count(kind) for kind in range(row.size)]
+                ways = factorial(count) // prod(factorial(often) for often in times)
+                chance = ways * prod(
+                    (w / 16) ** often for w, often in zip(weights, times, strict=True)
+                )
+                s = (
+                    sum(often * g for often, g in zip(times, three.values[index], strict=True))
+                    + shift
+                )
+                call = s * ndtr(s / v) + v * exp(-0.5 * (s / v) ** 2) / sqrt(2.0 * pi)
+                wanted += chance * exp(-theta * shift) * call
+        found = value[index] * exp(lead[index])
+        assert abs(found - wanted) <= error[index] * exp(lead[index]) + 1e-12 * wanted
+        assert error[index] < 1e-4 * value[index]

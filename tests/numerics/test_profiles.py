@@ -124,3 +124,21 @@ def test_finite_pairs_are_bracketed_next_to_their_own_losses(
                         assert arb(low) <= truth.log() <= arb(high), (epsilon, low, high, truth)
                     else:
                         assert low == -np.inf, (epsilon, low)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.3, 1.58, 7.0, 36.0, 60.0])
+@pytest.mark.parametrize("delta", [0.4, 1e-2, 1e-5, 1e-40, 1e-280, 1e-300])
+def test_epsilon_of_one_gaussian_encloses_the_crossing(mu: float, delta: float) -> None:
+    """Also where the quick search in plain doubles gives up: tiny deltas, and shifts far above one."""
+    low, high = epsilon_of(GaussianPair(mu), float(np.log(delta)), delta)
+    with precision(400):
+
+        def excess(epsilon: float) -> arb:
+            k, m, root = arb(epsilon), arb(mu), arb(2).sqrt()
+            tail_p = ((k / m - m / 2) / root).erfc() / 2
+            return tail_p - k.exp() * ((k / m + m / 2) / root).erfc() / 2 - arb(delta)
+
+        if low > 0.0:
+            assert excess(low) >= 0
+        assert excess(high) <= 0
+    assert high - low <= 2e-10 * high

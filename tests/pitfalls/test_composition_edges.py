@@ -16,9 +16,9 @@ from scipy.special import gammaln
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition import composition as compose
-from sharpdp.composition import one_big_jump
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.contour_engine import ContourEvaluation
+from sharpdp.composition.one_big_jump import expansion
 from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 from sharpdp.numerics.special import log_convexity_gap
@@ -202,7 +202,7 @@ class TestDeclining:
         def broken(*_: object, **__: object) -> None:
             raise fault("a defect")
 
-        monkeypatch.setattr(one_big_jump, "make_plan", broken)
+        monkeypatch.setattr(expansion, "make_plan", broken)
         with pytest.raises(fault, match="a defect"):
             dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
         with pytest.raises(fault, match="a defect"):
@@ -218,7 +218,7 @@ class TestDeclining:
         def declining(*_: object, **__: object) -> None:
             raise Declined("not today")
 
-        monkeypatch.setattr(one_big_jump, "make_plan", declining)
+        monkeypatch.setattr(expansion, "make_plan", declining)
         other = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
         assert other.lower <= answer.upper
         assert answer.lower <= other.upper

@@ -621,7 +621,7 @@ def test_normal_mixtures_far_from_the_origin() -> None:
 
 def test_small_frequencies_are_damped_by_no_more_than_they_are() -> None:
     """1 - sin x / x is x^2/6 where both are below the last digit of one."""
-    from sharpdp.composition.sampled_gaussian import _missing
+    from sharpdp.composition.sampled_gaussian.characteristic_bounds import _missing
 
     x = 10.0 ** np.arange(-12.0, 0.0, 0.125)
     for place, found in zip(x.tolist(), _missing(x).tolist(), strict=True):

@@ -11,7 +11,7 @@ import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import first_look, lower, upper
-from sharpdp.composition.one_big_jump import JumpExpansion
+from sharpdp.composition.one_big_jump.expansion import JumpExpansion
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -108,6 +109,24 @@ def test_the_curve_of_an_answer_is_what_it_was() -> None:
     more = dp.account(dp.Laplace(1.0) * 6).epsilon(delta=1e-6)
     assert_same(dp.account(curve * 2).epsilon(delta=1e-6), more)
     assert curve.adjacencies == (answer.adjacency,)
+
+
+def test_the_last_answer_is_given_again_only_to_the_same_question() -> None:
+    curve = Curve.gaussian(mu=1.0)
+    rates = np.array([0.1, 0.3])
+    first = curve.fnr(fpr=rates)
+    assert curve.fnr(fpr=rates) is first
+    rates[0] = 0.2  # what was asked is not what the caller makes of the array
+    for fpr in (rates, [0.1, 0.3, 0.5], [[0.1], [0.3]], 0.1):
+        answer = curve.fnr(fpr=fpr)
+        assert np.shape(answer.lower) == np.shape(fpr)
+        for rate, low, high in zip(
+            np.ravel(fpr), np.ravel(answer.lower), np.ravel(answer.upper), strict=True
+        ):
+            assert low - 1e-12 <= gaussian_fnr(1.0, float(rate)) <= high + 1e-12
+    copied = pickle.loads(pickle.dumps(curve))
+    assert copied == curve
+    assert "_last_rates" not in copied.__dict__
 
 
 def test_polylines_of_an_answer_enclose_the_worse_direction() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.composition.composition import Composition, prepare_epsilons
-from sharpdp.composition.sampled_gaussian import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.errors import InvalidArgument, WrongType
 from tests.golden.load import golden
 from tests.golden.test_answers import mechanism

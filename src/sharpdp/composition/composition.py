@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,20 +34,19 @@ from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Ste
 from sharpdp.composition.false_negatives import false_negatives, true_positives
 from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
-from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas
+from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas, quick_pair
 from sharpdp.composition.many_rates import (
     ProfilePoints,
     false_negative_rates,
     true_positive_rates,
 )
-from sharpdp.composition.one_big_jump import JumpExpansion
+from sharpdp.composition.one_big_jump.expansion import JumpExpansion
 from sharpdp.composition.renyi import divergence, divergences
-from sharpdp.composition.sampled_gaussian import (
-    MomentBounds,
-    SampledGaussianEvaluation,
+from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
+from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
+from sharpdp.composition.sampled_gaussian.steps import (
     is_sampled_gaussian,
     kinds_of,
-    log_delta_bounds,
     typical_loss,
 )
 from sharpdp.errors import NotCertified
@@ -194,6 +193,20 @@ class Composition:
                 return None
             atomic.append((pair, count))
         return listed(atomic) if atomic else None
+
+    @cached_property
+    def for_planning(self) -> Composition:
+        """About the same run by quicker pairs, to look where a question is to be asked."""
+        steps = tuple((pair.for_planning(), count) for pair, count in self.steps)
+        return self if steps == self.steps else Composition(steps)
+
+    @cached_property
+    def for_many_rates(self) -> Composition:
+        """The same run by a quicker pair that is as safe, for curves; itself if there is none."""
+        pair = self.single_pair
+        if pair is None or pair == (quick := quick_pair(pair)):
+            return self
+        return Composition(((quick, 1),))
 
     @property
     def repeated_pair(self) -> tuple[Pair, int] | None:
@@ -355,10 +368,19 @@ class Composition:
     @cached_property
     def log_total_variation_upper(self) -> float:
         """log of the sum of all total variations, not below that of the composition."""
+        origin = None if self._origin is None else self._origin()
+        for other in (origin, self.__dict__.get("_reversed")):
+            if other is not None and "log_total_variation_upper" in other.__dict__:
+                return other.log_total_variation_upper  # both directions have the same
         total = 0.0
         for pair, count in self.merged_steps:
             total += count * float(np.exp(log_delta_of(pair, 0.0)[1]))
         return safe_log(total) + EDGE
+
+    @property
+    def least_sum_of_variations(self) -> float:
+        """A quick lower bound on the sum of which `log_total_variation_upper` is the logarithm."""
+        return sum(count * pair.least_total_variation for pair, count in self.merged_steps)
 
     def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
@@ -392,19 +414,31 @@ class Composition:
             return False
 
     def reach(self, log_rate: float) -> float:
-        """A threshold beyond which P[L > k] is below a rate, from P[L > k + c] <= delta(k) / (1 - e^-c).
+        """A threshold beyond which P[L > k] is below a rate (see `reaches`)."""
+        return reaches([(self, log_rate)])[0]
 
-        For planning: rounding is not counted.
+    def reach_both_ways(self, log_rate: float, reverse_log_rate: float) -> Interval:
+        """`reach` of this direction and of the other one, at a rate each."""
+        forward, backward = reaches([(self, log_rate), (self.reverse(), reverse_log_rate)])
+        return forward, backward
+
+    def prepare(self, epsilons: Array) -> None:
+        """Make work for thresholds of any sign, for both directions together where that is quick.
+
+        It is kept, one contour for each direction; below zero thresholds are those of the reverse.
         """
-        ahead = 2.0 ** np.arange(-9.0, 4.0, 2.0)
-        log_deltas = log_rate + np.log(-np.expm1(-ahead))
-        with extremes_allowed():
-            try:
-                away = deviations(log_deltas.max()), deviations(log_deltas.min())
-                beyond = MomentBounds.of([self.merged_steps], *away)[0].epsilons(log_deltas)
-            except Declined:
-                beyond = self._chernoff_upper.about(log_deltas)
-        return float(min((beyond + ahead).min(), self.largest_loss * (1.0 + 1e-9)))
+        sides = ((self, epsilons[epsilons >= 0.0]), (self.reverse(), -epsilons[epsilons < 0.0]))
+        middles = [(side, float(np.sort(own)[own.size // 2])) for side, own in sides if own.size]
+        if not middles or any(side.kept_work or not side.is_near(k) for side, k in middles):
+            return
+        with extremes_allowed(), suppress(Declined):
+            works = SampledGaussianEvaluation.for_thresholds(
+                [side.merged_steps for side, _ in middles],
+                np.array([middle for _, middle in middles]),
+            )
+            for (side, _), work in zip(middles, works, strict=True):
+                if not isinstance(work, Declined):
+                    side.remember(work)
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
@@ -817,6 +851,30 @@ def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float)
 def deviations(log_delta: float) -> float:
     """About how many standard deviations from the mean a tail has this probability, at least one."""
     return math.sqrt(max(-2.0 * log_delta, 1.0))
+
+
+def reaches(questions: Sequence[tuple[Composition, float]]) -> list[float]:
+    """For compositions and log rates thresholds beyond which P[L > k] is below the rate.
+
+    From P[L > k + c] <= delta(k) / (1 - e^-c). For planning: rounding is not counted.
+    """
+    ahead = 2.0 ** np.arange(-9.0, 4.0, 2.0)
+    rests = np.log(-np.expm1(-ahead))
+    log_deltas = [log_rate + rests for _, log_rate in questions]
+    runs = [run for run, _ in questions]
+    with extremes_allowed():
+        try:
+            away = deviations(np.max(log_deltas)), deviations(np.min(log_deltas))
+            bounds = MomentBounds.of([run.merged_steps for run in runs], *away)
+            beyond = [one.epsilons(logs) for one, logs in zip(bounds, log_deltas, strict=True)]
+        except Declined:
+            beyond = [
+                run._chernoff_upper.about(logs) for run, logs in zip(runs, log_deltas, strict=True)
+            ]
+    return [
+        float(min((far + ahead).min(), run.largest_loss * (1.0 + 1e-9)))
+        for run, far in zip(runs, beyond, strict=True)
+    ]
 
 
 def prepare_epsilons(compositions: Iterable[Composition], log_delta: float) -> None:

@@ -10,6 +10,7 @@ not known well enough, it is asked again, more sharply.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from sharpdp.composition.false_negatives import (
     missed_lines,
     true_positives,
 )
+from sharpdp.composition.many_questions import QUICK_WIDTH
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
 
@@ -57,15 +59,21 @@ _APART = 1e-11
 """Neighbors in the table differ by this share of themselves at least: their chords would be noise."""
 
 
-def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
-    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+def false_negative_rates(
+    composition: Composition, alphas: Array, tolerance: float, *, asked: int = 0
+) -> Ends:
+    """`false_negatives` at many rates in one pass: all lower and all upper ends.
+
+    `asked` counts all rates of the question, of which these may be a few.
+    """
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
         below, above = missed_lines(epsilons, 0.0, low, high)
         return -above, -below
 
     floor = -one_minus_up(composition.infinite_p_ends[0])
-    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor)
+    most = max(asked, alphas.size)
+    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor, most)
     low, high = np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
@@ -79,12 +87,14 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
         return hit_points(epsilons, 0.0, low, high)
 
     floor = composition.infinite_p_ends[0]
-    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor)
+    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor, alphas.size)
     low, high = np.maximum(low, np.maximum(alphas, floor)), np.minimum(high, 1.0)
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
-        missed_low, missed_high = false_negative_rates(composition, alphas[later], tolerance)
+        missed_low, missed_high = false_negative_rates(
+            composition, alphas[later], tolerance, asked=alphas.size
+        )
         below, above = one_minus_ends(missed_low, missed_high)
         low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
@@ -99,27 +109,33 @@ def _read_off(
     values: Callable[[Array, Array, Array], Ends],
     start: float,
     floor: float,
+    asked: int,
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for few or extreme rates, and where the table leaves an answer wider than asked.
+    NaN for few or extreme rates, and where the table leaves an answer wider than asked. Few of many that
+    were asked are read off the table of a single pair, whose points take no time.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    is_few = left.size <= FEW
+    is_few = left.size <= FEW and (asked <= FEW or composition.single_pair is None)
     # others have quick bounds next to one, and points that may take long
     if not left.size or (is_few and not composition.is_near(0.0)):
         return low, high
-    share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
-    variation = min(exp_up(composition.log_total_variation_upper), 1.0)
-    at_one = variation + start - 1.0 + 4e-16
-    x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])
-    at_hand = TableSearch(ConvexTable(x, first, second, floor), np.log(x), values, tolerance, share)
-    left = at_hand.close(alphas, left, low, high)
-    if not left.size:
-        return low, high
-    # the point at one is known too badly to go on with
-    table = ConvexTable(x[:1], first[:1], second[:1], floor)
+    if not is_few and tolerance >= QUICK_WIDTH:
+        composition = composition.for_many_rates
+    share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_few else _SHARE
+    x, first = np.array([0.0, 1.0]), np.array([start, floor])
+    if composition.least_sum_of_variations <= share * tolerance:
+        variation = min(exp_up(composition.log_total_variation_upper), 1.0)
+        second = np.array([start, variation + start - 1.0 + 4e-16])
+        table = ConvexTable(x, first, second, floor)
+        at_hand = TableSearch(table, np.log(x), values, tolerance, share)
+        left = at_hand.close(alphas, left, low, high)
+        if not left.size:
+            return low, high
+    # a point at one would be known too badly to go on with
+    table = ConvexTable(x[:1], first[:1], first[:1], floor)
     search = TableSearch(table, np.log(x[:1]), values, tolerance, share)
     kept = composition.kept_profile.epsilons
     if kept.size:
@@ -137,11 +153,12 @@ def _read_off(
         if level is levels[0] and (not kept.size or search.touches_ends):
             grid = _first_grid(profile, alphas[left])
             new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
+            composition.prepare(grid[new])
             search.add(profile, grid[new])
         for _ in range(_ROUNDS):
-            left = search.close(alphas, left, low, high)
-            more = search.wanted()
-            if not more.size:
+            if search.open is None:
+                left = search.close(alphas, left, low, high)
+            if not left.size or not (more := search.wanted()).size:
                 break
             search.add(profile, more)
         left = search.close(alphas, left, low, high, wide=True)
@@ -156,8 +173,8 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     log_rate = float(np.log(alphas.min()))
     first, last = -np.inf, np.inf
     if profile.composition.single_pair is None:
-        last = min(profile.composition.reach(log_rate), -log_rate)
-        first = -profile.reverse.reach(float(np.log1p(-alphas.max())))
+        last, before = profile.composition.reach_both_ways(log_rate, float(np.log1p(-alphas.max())))
+        first, last = -before, min(last, -log_rate)
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
         (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
@@ -165,8 +182,8 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     if not last > first:
         return np.array([first])
     # where the finest engine answers points cost next to nothing
-    most = 385 if profile.composition.is_near(last - first) else 129
-    return np.linspace(first, last, min(most, 17 + 8 * alphas.size))
+    few, most = (97, 769) if profile.composition.is_near(last - first) else (17, 129)
+    return np.linspace(first, last, min(most, few + 8 * alphas.size))
 
 
 @dataclass(frozen=True)
@@ -257,6 +274,7 @@ class TableSearch:
 
     def join(self, points: ProfilePoints) -> None:
         """Points whose log deltas are known."""
+        self.open = None
         self.points = self.points.joined(points)
         low, high = self.values(points.epsilons, points.low, points.high)
         self.table = self.table.joined(np.exp(points.epsilons), low, high)
@@ -294,11 +312,40 @@ class TableSearch:
                 inside = np.arange(1.0, parts) / parts
                 starts, widths = self.epsilons[cells[chosen]], spacing[chosen]
                 more.append((starts[:, None] + widths[:, None] * inside).ravel())
-            alone = ~is_shared[index]
-            corner = np.log(self.table.corners[0][cell[inner][alone]])
-            step = spacing[index[alone]] * np.clip(0.5 / need[inner][alone], 1.0 / 32.0, 0.25)
-            more += [corner - step, corner, corner + step]
+            alone = np.flatnonzero(inner)[~is_shared[index]]
+            if alone.size <= FEW:
+                more += [self._around(alphas[i], best[i], cell[i], need[i]) for i in alone]
+            else:
+                corner = np.log(self.table.corners[0][cell[alone]])
+                step = spacing[index[~is_shared[index]]] * np.clip(
+                    0.5 / need[alone], 1.0 / 32.0, 0.25
+                )
+                more += [corner - step, corner, corner + step]
         return np.asarray(np.union1d(self._apart(np.unique(np.concatenate(more))), again))
+
+    def _around(self, alpha: float, best: int, cell: int, need: float) -> Array:
+        """Thresholds around the one at which a line touches, the densest next to where that seems to be.
+
+        A parabola through the best point and its neighbors says where; the corner is added in case that
+        it is wrong. The cell is `need` times as wide as it may be.
+        """
+        left, right = self.epsilons[cell], self.epsilons[cell + 1]
+        middle = min(max(best, 2), self.epsilons.size - 2)
+        (before, center, after), points = (
+            self.epsilons[middle - 1 : middle + 2].tolist(),
+            self.table,
+        )
+        first, second, third = (points.high + alpha * points.x)[middle - 1 : middle + 2].tolist()
+        ahead, behind = (after - center) * (second - first), (center - before) * (second - third)
+        bend = ahead + behind
+        touching = 0.5 * (left + right)
+        if bend < 0.0:
+            touching = center + 0.5 * ((after - center) * ahead - (center - before) * behind) / bend
+        step = 0.5 * (right - left) / need
+        apart = step * 4.0 ** np.arange(math.ceil(math.log(max(need, 4.0), 4.0)))
+        corner = float(np.log(self.table.corners[0][cell]))
+        near = np.concatenate([touching - apart, [touching, corner], touching + apart])
+        return np.asarray(np.clip(near, left, right))
 
     def _outside(self, alphas: Array, open_: NDArray[np.bool_], cell: NDArray[np.intp]) -> Array:
         """Thresholds before the first and after the last one, if some line touches there."""

@@ -27,7 +27,8 @@ from sharpdp.composition.discretize import (
     refined,
 )
 from sharpdp.composition.engine import Declined
-from sharpdp.composition.sampled_gaussian import StepKind, StepRows, moments_by_quadrature
+from sharpdp.composition.sampled_gaussian.moments import moments_by_quadrature
+from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
 from sharpdp.numerics.contour import Atoms
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair

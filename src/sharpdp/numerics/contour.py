@@ -692,10 +692,16 @@ def beyond_last(damping: float, last: float, step: float) -> tuple[float, float]
     integral from T + step/2 on, hence at most h(T) / ((T + step) (v T)^2); that of h is at most
     h(T) / (v^2 T).
     """
-    reach = np.float64(damping * last)
+    more, more_density = beyond_each_last(np.float64(damping), np.float64(last), np.float64(step))
+    return float(more), float(more_density)
+
+
+def beyond_each_last(damping: Array, last: Array, step: Array) -> tuple[Array, Array]:
+    """`beyond_last` of many sums."""
+    reach = damping * last
     with np.errstate(over="ignore", divide="ignore"):
         damp = 1.01 * np.exp(-0.5 * reach**2) / np.pi
-        return float(damp / (last + step) / reach**2), float(damp / (damping * reach))
+        return damp / (last + step) / reach**2, damp / (damping * reach)
 
 
 def _repaired(

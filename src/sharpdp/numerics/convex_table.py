@@ -15,15 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.hull import extended_chords, meeting
-from sharpdp.numerics.special import Array
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 __all__ = ["ConvexTable"]
 
 _ROUNDING = 2e-15
 """Each x is right to within this share of itself; 18 units, of which one operation takes one."""
 
-_BLOCK = 64
-"""So many lines are looked at together."""
+_BLOCK, _MANY, _LARGE = 128, 1 << 14, 256
+"""So many lines are looked at together; up to so many sums are all looked at; from so many points on a
+convex chain is worth the work to find it."""
+
+_TINY = 1e-290
+"""More than any rounding of numbers that are not normal doubles."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,20 @@ class ConvexTable:
         size = np.abs(low) + np.append(np.abs(low[1:]), abs(self.floor))
         return place, np.maximum(np.minimum(first, second) - _ROUNDING * size, self.floor)
 
+    @cached_property
+    def _vertices(self) -> tuple[Array, Array]:
+        """Lower bounds on y and on x of points and corners in turn, rounded down for sums y + a x."""
+        corner_x, corner_y = self.corners
+        lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - _ROUNDING)
+        lowest = np.minimum.accumulate(lowest[::-1])[::-1]
+        values = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
+        return values - _ROUNDING * np.abs(values), lowest
+
+    @cached_property
+    def _chain(self) -> ConvexChain | None:
+        """The vertices that can be the lowest, in large tables, if they are seen to be convex."""
+        return ConvexChain.through(*self._vertices) if self.x.size >= _LARGE else None
+
     def minima(
         self, slopes: Array
     ) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
@@ -80,12 +98,11 @@ class ConvexTable:
             Lower and upper bounds; the point that has the upper one; the cell, by the index of its left
             point, that has the lower one; and whether that is a corner rather than a point itself.
         """
-        corner_x, corner_y = self.corners
-        lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - _ROUNDING)
-        lowest = np.minimum.accumulate(lowest[::-1])[::-1]
-        values = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
-        values = values - _ROUNDING * np.abs(values)
-        vertex, low = _smallest_sums(values, lowest, slopes)
+        chain = self._chain
+        if chain is None:
+            vertex, low = _smallest_sums(*self._vertices, slopes)
+        else:
+            vertex, low = chain.smallest_sums(slopes)
         # any point bounds the minimum from above; the best one is next to where the polyline has its own
         near = (vertex // 2 + np.arange(-1, 3)[:, None]).clip(0, self.x.size - 1)
         tops = self.high + _ROUNDING * np.abs(self.high)
@@ -122,26 +139,80 @@ class ConvexTable:
         return ConvexTable(every, lows, highs, self.floor)
 
 
+@dataclass(frozen=True)
+class ConvexChain:
+    """Vertices of a strictly convex polyline, which hold all minima of y + a x over some vertices.
+
+    Slopes are right to within 4 units of themselves, and rise by more than that from one to the next. So
+    the minimum is at the vertex before which slopes are below -a, or next to it.
+    """
+
+    index: NDArray[np.intp]
+    x: Array
+    y: Array
+    slopes: Array
+
+    @classmethod
+    def through(cls, y: Array, x: Array) -> ConvexChain | None:
+        """The chain of the first point and all corners, of points and corners in turn, if it is convex.
+
+        A point that is certainly on or above the chord of the corners beside it is above one of them
+        for every a.
+        """
+        before, point, after = slice(1, -2, 2), slice(2, -1, 2), slice(3, None, 2)
+        left = (y[point] - y[before]) * (x[after] - x[before])
+        right = (y[after] - y[before]) * (x[point] - x[before])
+        rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(left) + np.abs(right)) + _TINY
+        if not (left - right >= rounding).all():  # false for NaN too
+            return None
+        index = np.append(0, np.arange(1, y.size, 2))
+        x, y = x[index], y[index]
+        width = np.diff(x)
+        if not (width > _TINY).all():
+            return None
+        slopes = np.diff(y) / width
+        blur = 4.0 * UNIT_ROUNDOFF * np.abs(slopes) + _TINY
+        if not (slopes[:-1] + blur[:-1] < slopes[1:] - blur[1:]).all():
+            return None
+        return cls(index, x, y, slopes)
+
+    def smallest_sums(self, slopes: Array) -> tuple[NDArray[np.intp], Array]:
+        """For each slope a > 0 the index of the vertex with the smallest y + a x, and that sum."""
+        middle = np.searchsorted(self.slopes, -slopes)
+        near = (middle + np.arange(-1, 2)[:, None]).clip(0, self.x.size - 1)
+        sums = self.y[near] + slopes * self.x[near]
+        chosen, column = sums.argmin(axis=0), np.arange(slopes.size)
+        return self.index[near[chosen, column]], sums[chosen, column]
+
+
 def _smallest_sums(y: Array, x: Array, slopes: Array) -> tuple[NDArray[np.intp], Array]:
     """For each slope a the index of the smallest y + a x, and that sum; x does not fall.
 
-    The larger the slope, the smaller the index. So the indices at every 64th slope bound those between;
+    The larger the slope, the smaller the index. So the indices at every 128th slope bound those between;
     sums that rounding does not tell apart from the smallest one count as such.
     """
-    order = np.argsort(slopes)
-    rising = slopes[order]
+    if y.size * slopes.size <= _MANY:
+        every = y + slopes[:, None] * x
+        best = every.argmin(axis=1)
+        return best, every[np.arange(slopes.size), best]
+    if (slopes[1:] < slopes[:-1]).any():
+        order = np.argsort(slopes)
+        index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
+        index[order], sums[order] = _smallest_sums(y, x, slopes[order])
+        return index, sums
     index, sums = np.empty(slopes.size, np.intp), np.empty(slopes.size)
     starts = range(0, slopes.size, _BLOCK)
-    anchors = rising[np.append(starts, slopes.size - 1)][:, None]
-    some = y + anchors * x
-    blur = _ROUNDING * (np.abs(y) + anchors * x)
+    anchors = slopes[np.append(starts, slopes.size - 1)][:, None] * x
+    some = y + anchors
+    blur = _ROUNDING * (np.abs(y) + anchors)
     open_ = some - blur <= (some + blur).min(axis=1, keepdims=True)
-    first, last = open_.argmax(axis=1), y.size - open_[:, ::-1].argmax(axis=1)
+    first, last = open_.argmax(axis=1).tolist(), y.size - open_[:, ::-1].argmax(axis=1)
     for block, start in enumerate(starts):
-        rows, columns = order[start : start + _BLOCK], slice(first[block + 1], last[block])
-        every = y[columns] + slopes[rows, None] * x[columns]
+        rows, columns = slice(start, start + _BLOCK), slice(first[block + 1], int(last[block]))
+        every = np.multiply.outer(slopes[rows], x[columns])
+        every += y[columns]
         best = every.argmin(axis=1)
-        index[rows], sums[rows] = best + columns.start, every[np.arange(rows.size), best]
+        index[rows], sums[rows] = best + columns.start, every[np.arange(best.size), best]
     return index, sums
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,13 @@ _COARSE = 48
 _LOG_NOTHING = -1e300
 """Stands for the logarithm of zero where differences are taken."""
 
-_LEAST_ASKED, _MOST_TABLED, _PANEL = 1 << 13, 1 << 22, 32
-"""From so many questions on masses are read off a table, of at most so many; their logarithms are
-computed afresh after so many neighbors, so that products of 10^9 do not overflow in between."""
+_LEAST_ASKED, _MOST_TRIALS, _WIDEST, _PANEL = 1 << 13, 1 << 22, 1 << 20, 32
+"""From so many questions on masses are read off a table, for at most so many numbers of trials and so
+many neighbors of each; their logarithms are computed afresh after so many of them, so that products of
+10^9 do not overflow in between."""
+
+_ENTRIES, _SLOWER = 8, 9
+"""Entries of a table that take no longer than an answer, which takes longer by so much near the mean."""
 
 Kernel = Callable[[Array, Array], tuple[Array, Array]]
 """At (count, threshold): a logarithm, and values in units of its exponential, stacked and not negative;
@@ -288,7 +293,7 @@ def fair_coins(trials: Array, hits: Array) -> tuple[Array, Array]:
     c, b = np.broadcast_arrays(trials, hits)
     if c.size >= _LEAST_ASKED:
         lowest, highest = int(c.min()), int(c.max())
-        if highest <= 10**9 and highest - lowest < _MOST_TABLED:
+        if highest <= 10**9 and highest - lowest < _MOST_TRIALS:
             index = (c - lowest).astype(np.int64)
             is_asked = np.zeros(highest - lowest + 1, dtype=bool)
             is_asked[index] = True
@@ -298,31 +303,47 @@ def fair_coins(trials: Array, hits: Array) -> tuple[Array, Array]:
             np.minimum.at(first, row.ravel(), b.ravel())
             column = (b - first[row]).astype(np.int64)
             width = int(column.max()) + 1
-            # an entry of the table takes a tenth of the time of an answer, and less
-            if rows.size * width <= min(8 * c.size, _MOST_TABLED):
-                place = row + rows.size * column
-                log_at, ratio = _coin_table(rows, first, width)
-                return log_at.ravel()[place], ratio.ravel()[place]
+            # an entry of the table takes a tenth of the time of an answer, or less near the mean
+            near = np.count_nonzero(c - 2.0 * b < 3.0 * np.sqrt(c))
+            if rows.size * width <= _ENTRIES * (c.size + _SLOWER * near) and width <= _WIDEST:
+                return _read_off_coins(rows, first, row, column)
     log_at = log_mass(c, b, 0.5)
     return log_at, beyond_over_at(c, c - b, 0.5, log_at)
 
 
-def _coin_table(c: Array, first: Array, width: int) -> tuple[Array, Array]:
-    """`fair_coins` for b = first, first + 1, ... (one row each) at each number of trials."""
-    log_at, ratio = np.empty((width, c.size)), np.empty((width, c.size))
+def _read_off_coins(
+    c: Array, first: Array, row: NDArray[np.int64], column: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """`fair_coins` for b = first + column, with the trials of some rows, off a table in panels."""
+    log_at, ratio = np.empty(row.size), np.empty(row.size)
+    panel, place = column.ravel() // _PANEL, (column.ravel() % _PANEL) * c.size + row.ravel()
+    order = np.argsort(panel.astype(np.uint16), kind="stable")
+    ends = np.searchsorted(panel, np.arange(int(panel.max()) + 2), sorter=order).tolist()
     here = beyond_over_at(c, c - first, 0.5)
+    width = int(column.max()) + 1
+    for start, (begin, end) in zip(range(0, width, _PANEL), pairwise(ends), strict=True):
+        logs, ratios, here = _coin_panel(c, first + start, here, min(width - start, _PANEL))
+        asked = order[begin:end]
+        log_at[asked], ratio[asked] = logs.ravel()[place[asked]], ratios.ravel()[place[asked]]
+    return log_at.reshape(row.shape), ratio.reshape(row.shape)
+
+
+def _coin_panel(c: Array, first: Array, here: Array, width: int) -> tuple[Array, Array, Array]:
+    """`fair_coins` for so many b = first, first + 1, ... (one row each) at each number of trials.
+
+    `here` are the ratios at the first ones; those just after the panel are returned, too.
+    """
+    log_at, ratio = np.empty((width, c.size)), np.empty((width, c.size))
+    log_at[0], share = log_mass(c, first, 0.5), np.ones(c.size)
     with np.errstate(over="ignore", divide="ignore"):  # where a row has more than is asked for
-        for start in range(0, width, _PANEL):
-            stop = min(start + _PANEL, width)
-            log_at[start], share = log_mass(c, first + start, 0.5), np.ones(c.size)
-            for column in range(start, stop):
-                ratio[column] = here
-                hits, left = first + (column + 1.0), np.maximum(c - first - column, 1.0)
-                here = (here + 1.0) * hits / left
-                if column + 1 < stop:
-                    log_at[column + 1] = share = share * left / hits
-            log_at[start + 1 : stop] = np.log(log_at[start + 1 : stop]) + log_at[start]
-    return log_at, ratio
+        for column in range(width):
+            ratio[column] = here
+            hits, left = first + (column + 1.0), np.maximum(c - first - column, 1.0)
+            here = (here + 1.0) * hits / left
+            if column + 1 < width:
+                log_at[column + 1] = share = share * left / hits
+        log_at[1:] = np.log(log_at[1:]) + log_at[0]
+    return log_at, ratio, here
 
 
 def log_step_mass(steps: int, each: float, position: Array) -> Array:

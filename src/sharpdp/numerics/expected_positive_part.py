@@ -25,13 +25,13 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.contour import (
     MANY_POINTS,
+    beyond_each_last,
     beyond_last,
     exponential,
     gridded_transform,
@@ -79,8 +79,9 @@ _CHERNOFF_SLACK, _LEAST_PSI = 1e-6, -1.0 + 1e-9
 # Frequencies whose power is below this are left out. n times the error of psi may be this large before
 # it is summed again.
 _NEGLIGIBLE_LOG, _HARMLESS = -50.0, 1e-8
-# Frequencies are looked at in blocks of this size; so many exponentials are held at the same time.
-_BLOCK, _TABLE = 32, 1 << 18
+# Frequencies are looked at in blocks of this size, and those in groups; so many exponentials, and so many
+# blocks of frequencies, are held at the same time: they fit into a cache.
+_BLOCK, _GROUP, _TABLE, _BLOCKS = 32, 16, 1 << 16, 512
 # As good as zero.
 _TINY = 1e-290
 # sin, cos, exp and the rounded weights: so many units for each term, besides one for each summand.
@@ -478,7 +479,10 @@ class _Contours:
     window: Array
     log_m: Array
     log_m_error: Array
+    moves: Array
+    """What a summand is moved by, so that a sum is moved by v^2 theta: the smoothing turns powers so."""
     known: Array
+    """How well the derivative of M(z) / M(theta) is known."""
     value_error: Array
 
     @classmethod
@@ -499,10 +503,11 @@ class _Contours:
         )
         size = np.sum(tilted * np.abs(values) * (1.0 + np.abs(exponents)), axis=1)
         units = 2.0 * (_UNITS + weights.size) * UNIT_ROUNDOFF
-        known = units * size + np.sum(tilted * errors, axis=1)
+        moves = smoothing**2 * thetas / sums.count
+        known = units * (size + moves) + np.sum(tilted * errors, axis=1)
         return cls(
             weights, values, sums.count, tilted, thetas, spread, smoothing, window, log_m,
-            log_m_error, known, errors,
+            log_m_error, moves, known, errors,
         )  # fmt: skip
 
     @cached_property
@@ -539,107 +544,126 @@ class _Contours:
         start = 0
         while start < order.size:
             # neighbors in size share a table
-            blocks = 1 + int(self.sizes[order[min(start + 63, order.size - 1)]]) // _BLOCK
-            at_once = max(_TABLE // (blocks * self.weights.size), 1)
-            rows = order[start : start + at_once]
+            largest = int(self.sizes[order[min(start + 63, order.size - 1)]])
+            tabled = _BLOCK + _GROUP + largest // (_BLOCK * _GROUP) + 1
+            rows = order[start : start + max(_TABLE // (tabled * self.weights.size), 1)]
             result[:, rows] = self._sums_of(rows)
             start += rows.size
         return result
 
     def _sums_of(self, rows: NDArray[np.intp]) -> Array:
         """`_sums` of some rows together."""
-        sizes, step = self.sizes[rows], 2.0 * np.pi / self.window[rows]
-        theta, v, values = self.theta[rows], self.smoothing[rows], self.values[rows]
-        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
-        tilted, known = self.tilted[rows], self.known[rows]
-        row, block, turns = self._alive_blocks(rows)
-        # exponentials at the middle of a block times those within one, as in `PhaseTable`
-        within = np.arange(-(_BLOCK // 2), _BLOCK // 2)
-        fine = np.exp(1j * (step[:, None] * values)[:, :, None] * within)
-        phi: ComplexArray = np.zeros((row.size, _BLOCK), dtype=complex)
-        if rows.size < self.weights.size:
-            ends = np.searchsorted(row, np.arange(rows.size + 1)).tolist()
-            for one, (start, end) in enumerate(itertools.pairwise(ends)):
-                np.matmul(turns[one, block[start:end]], fine[one], out=phi[start:end])
-        else:
-            for value in range(self.weights.size):
-                phi += turns[row, block, value][:, None] * fine[row, value]
-        row = np.repeat(row, _BLOCK)
-        place = (_BLOCK * block[:, None] + np.arange(_BLOCK)).ravel()
-        inside = place < sizes[row]
-        row, place, kept = row[inside], place[inside], phi.ravel()[inside]
-        t = step[row] * place
-        alive = self._alive(np.abs(kept), t * known[row] + units)
-        row, place, t, kept = row[alive], place[alive], t[alive], kept[alive]
-        moved = t * known[row]
-        psi: ComplexArray = kept - 1.0
-        psi_error = moved + units
-        if self.count * units >= _HARMLESS:
-            psi = np.concatenate(
-                [
-                    phase_moves(values[r], tilted[r], x)
-                    for r, x in _pieces(row, t, _TABLE // self.weights.size)
-                ]
+        sizes, window = self.sizes[rows], self.window[rows]
+        step, theta, v = 2.0 * np.pi / window, self.theta[rows], self.smoothing[rows]
+        turn = UNIT_ROUNDOFF * (_UNITS + sizes)  # each sum may round once for each of its terms
+        totals = np.zeros((4, rows.size))
+        for row, block, psi in self._transforms(rows):
+            place = _BLOCK * block[:, None] + np.arange(_BLOCK)
+            t = step[row][:, None] * place
+            powers, errors = self._powers(rows[row], t, psi)
+            # frequencies t and -t are conjugate; those beyond the last one have no weight
+            scale = np.exp(-0.5 * np.square(v[row][:, None] * t)) * (2.0 / window[row])[:, None]
+            scale[:, 0][block == 0] *= 0.5
+            scale[place >= sizes[row][:, None]] = 0.0
+            errors += np.abs(powers) * turn[row][:, None]
+            errors *= scale
+            real, imaginary = powers.real * scale, powers.imag * scale
+            # (theta + i t)^-2 = (theta^2 - t^2 - 2 i theta t) / (theta^2 + t^2)^2
+            tilt, square = theta[row][:, None], t * t
+            kernel = 1.0 / (tilt * tilt + square)
+            value = real * (tilt * tilt - square)
+            value += imaginary * t * (2.0 * tilt)
+            value *= kernel * kernel
+            sums = np.stack(
+                [np.sum(terms, axis=1) for terms in (value, errors * kernel, real, errors)]
             )
-            psi_error = moved
-        powers, bound = exponential(*log_power(psi, psi_error, self.count))
-        width = v[row]
-        damp = np.exp(-0.5 * (width * t) ** 2)
-        drift = width * width * theta[row]
-        spin = powers * damp * np.exp(1j * drift * t)
-        starts = np.searchsorted(row, np.arange(rows.size))
-        terms = np.diff(np.append(starts, row.size))
-        # each sum may round once for each of its terms
-        turn = UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
-        errors = bound * damp + np.abs(spin) * turn
-        kernel = (theta[row] + 1j * t) ** -2
-        weight = np.where(place > 0, 2.0, 1.0) / self.window[rows][row]
-        value, error, density, blur = np.add.reduceat(
-            np.stack(
-                [
-                    weight * (spin * kernel).real,
-                    weight * errors * np.abs(kernel),
-                    weight * spin.real,
-                    weight * errors,
-                ]
-            ),
-            starts,
-            axis=1,
-        )
-        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / self.window[rows]
+            starts = np.flatnonzero(np.append(True, np.diff(row) != 0))
+            totals[:, row[starts]] += np.add.reduceat(sums, starts, axis=1)
+        value, error, density, blur = totals
+        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / window
         last = step * (sizes - 1)
-        more, more_density = np.array(
-            [
-                beyond_last(*three)
-                for three in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
-            ]
-        ).T
+        more, more_density = beyond_each_last(v, last, step)
         density = np.maximum(density + blur + dead + more_density, 0.0)
         return np.stack([value, error + dead / theta**2 + more, density])
 
-    def _alive_blocks(
+    def _transforms(
         self, rows: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]:
-        """Rows and blocks of frequencies in which the power of M(z) / M(theta) may not be negligible.
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], ComplexArray]]:
+        """psi = M(z) / M(theta) - 1 in blocks of frequencies where the power may matter, some at a time.
 
-        With the terms of M(z) / M(theta) in the middle of all blocks.
+        As positions in `rows`, the blocks, and a row of values for each. The values of the sum are
+        moved by what the smoothing turns a summand by. With a, b and c the exponentials up to a group
+        of blocks, from there to a block, and within it, all in the same direction,
 
-        Its modulus moves no faster with t than the mean distance of the values from any center.
+            a b c - 1 = (a - 1) + a (b - 1) + a b (c - 1),
+
+        so that every term is known to a few units of its phase.
+        """
+        step, tilted = 2.0 * np.pi / self.window[rows], self.tilted[rows][:, None, :]
+        turns = step[:, None] * (self.values[rows] + self.moves[rows][:, None])
+        groups = np.arange(1 + int(self.sizes[rows].max() - 1) // (_BLOCK * _GROUP))
+        far = _moved_phases((_BLOCK * _GROUP) * turns[:, None, :] * groups[:, None])
+        near, fine = _phase_table(turns, _BLOCK, _GROUP), _phase_table(turns, 1, _BLOCK)
+        weighted, turned = tilted * (1.0 + far), 1.0 + near
+        start = np.sum(tilted * far, axis=2)[:, :, None] + np.matmul(weighted, near)
+        half = turned * fine[:, :, _BLOCK // 2, None]
+        modulus = np.abs(1.0 + start + np.matmul(weighted, half)).reshape(rows.size, -1)
+        row, block = np.nonzero(self._alive_blocks(rows, modulus))
+        for begin in range(0, row.size, _BLOCKS):
+            part = slice(begin, begin + _BLOCKS)
+            some, blocks = row[part], block[part]
+            group, number = np.divmod(blocks, _GROUP)
+            psi: ComplexArray = np.empty((some.size, _BLOCK), dtype=complex)
+            ends = np.flatnonzero(np.append(np.diff(some, prepend=-1) != 0, True)).tolist()
+            for first, end in itertools.pairwise(ends):
+                one = some[first]
+                table = weighted[one, group[first:end]] * turned[one, :, number[first:end]]
+                np.matmul(table, fine[one], out=psi[first:end])
+            psi += start[some, group, number][:, None]
+            yield some, blocks, psi
+
+    def _alive_blocks(self, rows: NDArray[np.intp], modulus: Array) -> NDArray[np.bool_]:
+        """Where in a table of blocks the power of M(z) / M(theta) may not be negligible.
+
+        Its modulus, given in the middle of each block, moves no faster with t than the mean distance of
+        the values from any center.
         """
         step, values, tilted = 2.0 * np.pi / self.window[rows], self.values[rows], self.tilted[rows]
-        blocks = np.arange(-(-int(self.sizes[rows].max()) // _BLOCK))
-        middles = _BLOCK * blocks + _BLOCK // 2
-        turns = np.exp(1j * (step[:, None] * middles)[:, :, None] * values[:, None, :])
-        turns *= tilted[:, None, :]
-        modulus = np.abs(np.sum(turns, axis=-1))
+        starts = _BLOCK * np.arange(modulus.shape[1])
         mean = np.sum(tilted * values, axis=1)[:, None]
         distance = np.sum(tilted * np.abs(values - mean), axis=1) + self.known[rows]
-        units = 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
         margin = (_BLOCK // 2) * step * distance * (1.0 + 1e-9)
-        error = (step * self.known[rows])[:, None] * (middles + _BLOCK) + units
+        error = (step * self.known[rows])[:, None] * (starts + 2 * _BLOCK) + self.units
         alive = self._alive(modulus + margin[:, None], error)
-        row, block = np.nonzero(alive & (_BLOCK * blocks < self.sizes[rows][:, None]))
-        return row, block, turns
+        return np.asarray(alive & (starts < self.sizes[rows][:, None]))
+
+    @property
+    def units(self) -> float:
+        """What rounding of exponentials, weights and sums may add to M(z) / M(theta)."""
+        return 2.0 * (_UNITS + self.weights.size) * UNIT_ROUNDOFF
+
+    def _powers(
+        self, index: NDArray[np.intp], t: Array, psi: ComplexArray
+    ) -> tuple[ComplexArray, Array]:
+        """The powers of 1 + psi, turned by the smoothing, and bounds on their errors.
+
+        By products, which round by less than four units for each copy, or by logarithms of very many.
+        """
+        error = t * self.known[index][:, None]
+        rounding = 8.0 * UNIT_ROUNDOFF
+        if self.count * rounding >= _HARMLESS:
+            return exponential(*log_power(psi, error, self.count))
+        phi = 1.0 + psi
+        modulus, powers = np.abs(phi), _whole_power(phi, int(self.count))
+        error += rounding
+        with np.errstate(divide="ignore", over="ignore"):
+            log_error = self.count * error / np.maximum(modulus - error, _TINY)
+        errors = np.abs(powers) * (1.06 * log_error)  # e^x - 1 <= 1.06 x up to 0.1
+        large = ~(log_error < 0.1)
+        if large.any():
+            log_bound = self.count * np.log(np.minimum(modulus[large] + error[large], 1.0))
+            errors[large] = np.abs(powers[large]) + np.exp(log_bound)
+        return powers, errors
 
     def _alive(self, modulus: Array, error: Array) -> NDArray[np.bool_]:
         """Where the n-th power of a modulus that is known up to an error is not negligible."""
@@ -670,12 +694,49 @@ class _Contours:
             )
 
 
-def _pieces(
-    row: NDArray[np.intp], given: NDArray[Any], at_once: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Rows and what goes with them, some at a time, so that tables of all their values stay small."""
-    for start in range(0, max(row.size, 1), max(at_once, 1)):
-        yield row[start : start + at_once], given[start : start + at_once]
+def _moved_phases(phase: Array) -> ComplexArray:
+    """e^{i phase} - 1, to a few units of the phase."""
+    half = 0.5 * phase
+    sine = np.sin(half)
+    moved = np.empty(phase.shape, dtype=complex)
+    moved.real = -2.0 * sine * sine
+    moved.imag = 2.0 * sine * np.cos(half)
+    return moved
+
+
+def _phase_table(turns: Array, step: int, count: int) -> ComplexArray:
+    """e^{i turn k} - 1 for so many k = 0, step, ... along a new axis, to a few units of each phase.
+
+    From few by (a - 1)(b - 1) + (a - 1) + (b - 1) = a b - 1.
+
+    >>> table = _phase_table(np.array([1e-9]), 2, 8)
+    >>> bool(np.allclose(table.imag, 1e-9 * np.arange(0, 16, 2), rtol=1e-15, atol=0.0))
+    True
+    """
+    starts = _moved_phases(turns[..., None] * (4 * step * np.arange(count // 4)))[..., :, None]
+    more = _moved_phases(turns[..., None] * (step * np.arange(4)))[..., None, :]
+    products: ComplexArray = starts * more
+    products += starts
+    products += more
+    return products.reshape(*turns.shape, count)
+
+
+def _whole_power(base: ComplexArray, exponent: int) -> ComplexArray:
+    """The power by squares and products; for an exponent of at least one.
+
+    >>> _whole_power(np.array([1.0 + 1.0j]), 5)
+    array([-4.-4.j])
+    """
+    square: ComplexArray = base.copy()
+    power: ComplexArray | None = None
+    while True:
+        if exponent % 2:
+            power = square.copy() if power is None else np.multiply(power, square, out=power)
+        exponent //= 2
+        if not exponent:
+            assert power is not None
+            return power
+        np.multiply(square, square, out=square)
 
 
 def _log_moments(

@@ -175,6 +175,10 @@ class Pair(ABC):
         """A quicker pair with about the same profile, to look where a question is to be asked."""
         return self
 
+    def about_epsilon(self, log_delta: float) -> float | None:
+        """About the epsilon at which delta is e^log_delta, if that is quickly found; not certified."""
+        return None
+
 
 @dataclass(frozen=True)
 class GaussianPair(Pair):
@@ -218,6 +222,24 @@ class GaussianPair(Pair):
         return np.asarray(
             log_ndtr(-np.abs(loss) / self.mu + np.where(loss < 0, -0.5, 0.5) * self.mu)
         )
+
+    def about_epsilon(self, log_delta: float) -> float | None:
+        wanted = math.sqrt(-log_delta)
+        k = self.mu * (0.5 * self.mu + math.sqrt(2.0) * wanted)
+        for _ in range(12):
+            if not 0.0 < k < 700.0:
+                return None
+            tail_p = 0.5 * math.erfc((k / self.mu - 0.5 * self.mu) / math.sqrt(2.0))
+            tail_q = 0.5 * math.erfc((k / self.mu + 0.5 * self.mu) / math.sqrt(2.0)) * math.exp(k)
+            if not 1e-290 < tail_p - tail_q < 1.0 or tail_q == 0.0:
+                return None
+            # Newton's method in the square root of -log delta, which is nearly straight
+            depth = math.sqrt(-math.log(tail_p - tail_q))
+            step = 2.0 * depth * (wanted - depth) * (tail_p - tail_q) / tail_q
+            k += step
+            if abs(step) <= 1e-9 * k:
+                return k
+        return None
 
     def tail_rate(self, loss: float) -> float:
         # log_hockey_stick is concave: its value is e^k times an integral of the log-concave e^-v P[L > v]
@@ -500,11 +522,11 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
         # nearly straight in epsilon, since the profile falls like that of a Gaussian
         return lambda epsilon: float(np.sqrt(max(-log_delta_of(pair, epsilon)[end], 0.0)))
 
-    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
-        return 0.0, 0.0
     quick = _newton_crossing(pair, log_delta)
     if quick is not None:
         return quick
+    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
+        return 0.0, 0.0
     largest = pair.support[1] + pair.loss_error
     high = min(1.0, largest)
     while high < largest and log_delta_of(pair, high)[1] > ceiling:
@@ -531,8 +553,12 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     """Epsilons just before and after the one at which delta passes a value; None if it is not found so.
 
     Parabolas through three thresholds each, in the square root of -log delta, in which profiles are
-    nearly straight, from a few thresholds that are asked together. Both ends are certified.
+    nearly straight, from a few thresholds that are asked together, unless the pair itself says about
+    where it is. Both ends are certified.
     """
+    about = pair.about_epsilon(log_delta)
+    if about is not None and (around := _just_around(pair, log_delta, about)):
+        return around
     rough = pair.for_planning()
     grid = _LOOK[pair.accurate_range[1] > _LOOK]
     depths = np.sqrt(-np.minimum(log_deltas_of(rough, grid)[1], 0.0))
@@ -557,7 +583,7 @@ def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
     """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
-    for apart in (2.0 ** np.array([-46.0, -42.0]), 2.0 ** np.array([-38.0, -34.0])):
+    for apart in (2.0 ** -np.array(bits) for bits in ([46.0, 42.0, 38.0, 34.0], [30.0, 26.0])):
         low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
         above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
         below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)

@@ -117,11 +117,11 @@ class PoissonSampledPair(Pair):
 
     def _loss_of(self, base_loss: float) -> float:
         """log(1 - rate + rate e^{base_loss})."""
-        if self.rate == 1.0:
+        if self.rate == 1.0 or base_loss == np.inf:
             return float(base_loss)
         return (
             float(np.log1p(-self.rate))
-            if np.isneginf(base_loss)
+            if base_loss == -np.inf
             else float(log_mixture(self.rate, base_loss))
         )
 

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 __all__ = ["CurveOracle", "PairOracle", "PointwiseOracle", "PolylineOracle", "TradeoffCurve"]
 
 Interval: TypeAlias = tuple[float, float]
+Intervals: TypeAlias = "list[Interval] | Array"
+"""One interval after another, or rows of lower and upper ends."""
 Bounds: TypeAlias = tuple[Polyline, Polyline]
 Reading: TypeAlias = Callable[[Polyline], "Fraction | float"]
 
@@ -404,7 +406,17 @@ class TradeoffCurve(Mechanism, Tabular):
             NotCertified: double precision is not enough for the pair or guarantee behind the curve.
         """
         clean = elementwise(false_positive_rate, fpr=fpr)
-        return self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
+        # `lower` and `upper` are often asked for one after the other
+        kept: tuple[object, Bracket] | None = self.__dict__.get("_last_rates")
+        if kept is not None and _is_same(kept[0], clean):
+            return kept[1]
+        answer = self._asked("fnr", "fpr", clean, self.oracle.false_negatives)
+        self.__dict__["_last_rates"] = (clean, answer)
+        return answer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or a pickle has what the curve is made of, without the last answer."""
+        return type(self), (self.oracle, self.attained, self.name, self.rigor)
 
     @keyword_hint
     def tpr(self, *, fpr: ArrayLike) -> Bracket:
@@ -677,7 +689,7 @@ class TradeoffCurve(Mechanism, Tabular):
         quantity: str,
         argument: str,
         values: float | NDArray[np.float64],
-        answers: Callable[[Array], list[Interval]],
+        answers: Callable[[Array], Intervals],
     ) -> Bracket:
         intervals = answers(np.ravel(values))
         return bracketed(quantity, argument, values, intervals, f"| {self.label}", self.rigor)
@@ -916,6 +928,13 @@ class TradeoffCurve(Mechanism, Tabular):
         return plots.tradeoff(self.oracle.guarantee, ax=ax, title=title)
 
 
+def _is_same(rates: object, others: float | NDArray[np.float64]) -> bool:
+    """Whether two questions ask for the same rates in the same shape."""
+    if isinstance(rates, np.ndarray) and isinstance(others, np.ndarray):
+        return np.array_equal(rates, others)
+    return type(rates) is type(others) and bool(rates == others)
+
+
 def _curve(other: object) -> TradeoffCurve:
     if isinstance(other, TradeoffCurve):
         return other
@@ -933,11 +952,11 @@ class CurveOracle(ABC):
         """The curve with null and alternative exchanged."""
 
     @abstractmethod
-    def false_negatives(self, fprs: Array) -> list[Interval]:
+    def false_negatives(self, fprs: Array) -> Intervals:
         """The smallest false-negative rates."""
 
     @abstractmethod
-    def true_positives(self, fprs: Array) -> list[Interval]:
+    def true_positives(self, fprs: Array) -> Intervals:
         """The largest true-positive rates."""
 
     @abstractmethod
@@ -1017,11 +1036,11 @@ class PairOracle(PointwiseOracle):
     def inverse(self) -> PairOracle:
         return PairOracle(self.pairs.reverse())
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.pairs.false_negative_rates(fprs, self.tolerance))
+    def false_negatives(self, fprs: Array) -> Intervals:
+        return np.stack(self.pairs.false_negative_rates(fprs, self.tolerance), axis=1)
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
-        return _intervals(self.pairs.true_positive_rates(fprs, self.tolerance))
+    def true_positives(self, fprs: Array) -> Intervals:
+        return np.stack(self.pairs.true_positive_rates(fprs, self.tolerance), axis=1)
 
     def deltas(self, epsilons: Array) -> list[Interval]:
         return _deltas(
@@ -1090,14 +1109,14 @@ class PolylineOracle(CurveOracle):
     def inverse(self) -> PolylineOracle:
         return PolylineOracle(self.lower.inverse(), self.upper.inverse())
 
-    def false_negatives(self, fprs: Array) -> list[Interval]:
+    def false_negatives(self, fprs: Array) -> Intervals:
         def rate(fpr: float) -> Interval:
             low, high = rising(self.lower, self.upper, lambda f: f.at(fpr))
             return max(low, 0.0), high  # whatever a double makes of it
 
         return [rate(fpr) for fpr in fprs.tolist()]
 
-    def true_positives(self, fprs: Array) -> list[Interval]:
+    def true_positives(self, fprs: Array) -> Intervals:
         def rate(fpr: float) -> Interval:
             return falling(self.lower, self.upper, lambda f: 1 - f.at(fpr))
 

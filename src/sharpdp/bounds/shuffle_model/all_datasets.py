@@ -250,9 +250,10 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     rows = [[1.0 - lie, lie], [lie, 1.0 - lie]]
     losses = thresholds([Reports.others_hold(rows, 0, 1, 0, users)], Side.UPPER)
     value = np.zeros(losses.shape)
-    for zeros, ones in _groups(users):
+    liars = [_coins(counts, lie) for counts in zip(*_groups(users), strict=True)]
+    for zeros, ones in zip(*liars, strict=True):
         # whoever holds 1 reports it without a lie: counted by lies, whose rate is not rounded
-        masses = _kept(np.convolve(_coins(zeros, lie), _coins(ones, lie)[::-1]))
+        masses = _kept(np.convolve(zeros, ones[::-1]))
         for law in (masses, masses[::-1]):
             value = np.maximum(value, _best_tests(law, local_epsilon, losses))
     with np.errstate(divide="ignore"):
@@ -274,10 +275,17 @@ def _groups(users: int) -> list[tuple[int, int]]:
     return groups
 
 
-def _coins(count: int, rate: float) -> Array:
-    """Masses of the number of ones among so many coins."""
-    ones = np.arange(count + 1.0)
-    return _kept(np.exp(log_mass(np.full(ones.shape, float(count)), ones, rate)))
+def _coins(counts: Sequence[int], rate: float) -> list[Array]:
+    """Masses of the number of ones among so many coins each, but those that are left out."""
+    ranges = []
+    for count in counts:
+        # by Bernstein's inequality what lies farther away has less than e^-138
+        away = 17.0 * math.sqrt(count * rate * (1.0 - rate)) + 100.0
+        first, last = math.floor(count * rate - away), math.ceil(count * rate + away)
+        ranges.append(np.arange(max(first, 0), min(last, count) + 1.0))
+    sizes = [ones.size for ones in ranges]
+    masses = np.exp(log_mass(np.repeat(np.array(counts), sizes), np.concatenate(ranges), rate))
+    return [_kept(some) for some in np.split(masses, np.cumsum(sizes)[:-1])]
 
 
 def _kept(masses: Array) -> Array:

@@ -73,7 +73,8 @@ class ShufflePair(SymmetricPair):
         return float(2.0**-14 * deviation)
 
     def for_composition(self) -> ShufflePair:
-        return replace(self, error=2e-5)  # instead of 1e-7, where one round is all there is
+        # instead of 1e-7, where one round is all there is
+        return replace(self, error=max(self.error, 2e-5))
 
     def for_planning(self) -> ShufflePair:
         return replace(self, error=1e-3)

@@ -188,6 +188,10 @@ def _each(local_epsilon: float) -> float:
     return float(np.exp(-np.logaddexp(np.log(2.0), local_epsilon)))
 
 
+_MANY_REPORTS = 1000.0
+"""From so many reports of the first two symbols on their difference tells about as much as both."""
+
+
 @lru_cache(maxsize=32)
 def _weights(users: int, local_epsilon: float) -> tuple[Array, Array]:
     """The values of N that matter and the logs of their probabilities under M."""
@@ -242,6 +246,12 @@ class ThreeCountsPair(_TernaryPair):
     def loss_error(self) -> float:
         # b* carries a few units, as if the threshold did
         return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
+
+    def for_planning(self) -> _TernaryPair:
+        # of few reports the difference tells less than the counts
+        if 2.0 * _each(self.local_epsilon) * self.users < _MANY_REPORTS:
+            return self
+        return DifferencePair(self.users, self.local_epsilon, self.rate)
 
     def call_and_tails(self, loss: Array) -> Array:
         counts, log_weight = _weights(self.users, self.local_epsilon)
