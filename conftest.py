@@ -1,6 +1,13 @@
-"""Modules that need a package which is not installed are not collected for their examples."""
+"""How the examples of the package are collected: each module once, and only where its needs are met."""
 
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent / "src"
 
 NEEDS = {
     "flwr": ["flower.py", "flower_strategy.py"],
@@ -17,3 +24,15 @@ collect_ignore = [
     if not find_spec(package)
     for name in names
 ]
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Import a module as users do, before pytest does.
+
+    Pytest imports the package of a module first, which may import the module itself, and executes
+    it then a second time: its classes would exist twice, and `isinstance` would tell them apart.
+    """
+    if isinstance(collector, pytest.Module) and SOURCE in collector.path.parents:
+        parts = collector.path.relative_to(SOURCE).with_suffix("").parts
+        with suppress(ImportError):  # which pytest reports
+            import_module(".".join(part for part in parts if part != "__init__"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
+
+from tests.cli.pseudo_terminal import pseudo_terminal, sent_to
 
 SLOW = """
 import contextlib, signal, sys, time
@@ -43,8 +41,7 @@ class Watched:
     """A command with standard error, and perhaps standard output, on a terminal of 60 columns."""
 
     def __init__(self, words: list[str], seconds: float, *, piped: bool = False) -> None:
-        self.leader, follower = pty.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 60, 0, 0))
+        self.leader, follower = pseudo_terminal(60)
         self.process = subprocess.Popen(
             [sys.executable, "-c", SLOW.format(words=words, seconds=seconds)],
             stdout=subprocess.PIPE if piped else follower,
@@ -56,14 +53,7 @@ class Watched:
 
     def read(self, until: bytes | None = None) -> bytes:
         """What the terminal was sent: up to these words, or all of it."""
-        while until is None or until not in self.said:
-            try:
-                part = os.read(self.leader, 65_536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            self.said += part
+        self.said = sent_to(self.leader, self.said, until)
         return self.said
 
     def end(self) -> tuple[int, bytes]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import math
 import os
-import pty
 import re
 import runpy
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -23,6 +19,7 @@ from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.terminal import Scale
 from sharpdp.cli.views import Axis, Emphasis, Extent, Group, TableLine, View
 from sharpdp.sampler_comparison import SamplerRow
+from tests.cli.pseudo_terminal import pseudo_terminal, sent_to
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"
@@ -30,8 +27,7 @@ REPORTS = "compare shuffle --users 300 --local-epsilon 1 --delta 1e-6"
 
 def shown(words: str, columns: int, **environment: str) -> str:
     """What a terminal of so many columns is sent as the answer."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    leader, follower = pseudo_terminal(columns)
     clean = {
         name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")
     }
@@ -42,15 +38,7 @@ def shown(words: str, columns: int, **environment: str) -> str:
         env={**clean, "TERM": "xterm-256color", **environment},
     ) as process:
         os.close(follower)
-        said = b""
-        while True:
-            try:
-                part = os.read(leader, 65_536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            said += part
+        said = sent_to(leader)
         assert process.wait() == 0, process.stderr.read() if process.stderr else said
     os.close(leader)
     return said.decode().replace("\r\n", "\n")

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import sharpdp as dp
-from sharpdp.explore import ExploreServer, start
+from sharpdp.explore import ExploreServer
+from sharpdp.explore.workers import Pool
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -35,7 +36,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ExploreServer]:
-    with start(port=0) as made:
+    # two processes, so that most questions find what earlier ones have left
+    with ExploreServer(0, Pool(2)) as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
         yield made
@@ -57,7 +59,10 @@ class Visit:
     """One page, with everything that it asked of the network and complained of."""
 
     def __init__(self, browser: Any, server: ExploreServer, **options: Any) -> None:
-        self.context = browser.new_context(accept_downloads=True, **options)
+        # no turning wheel, which costs a third of a processor for as long as one waits
+        self.context = browser.new_context(
+            accept_downloads=True, reduced_motion="reduce", **options
+        )
         self.page = self.context.new_page()
         self.requests: list[str] = []
         self.faults: list[str] = []
@@ -93,8 +98,10 @@ def visit(browser: Any, server: ExploreServer) -> Iterator[Visit]:
     made.close()
 
 
-SMALL = "noise_multiplier=1&dataset_size=600&batch_size=60&epochs=2"
-SIZES: dict[str, Any] = {"dataset_size": 600, "batch_size": 60, "epochs": 2}
+SMALL = "noise_multiplier=1&dataset_size=600&batch_size=60&epochs=1"
+SIZES: dict[str, Any] = {"dataset_size": 600, "batch_size": 60, "epochs": 1}
+SMALL_SURVEY = "users=500&rounds=1"
+"""Fields that are answered soon; those that the page starts with describe a large run."""
 
 
 def most(bracket: dp.Bracket) -> str:
@@ -162,7 +169,7 @@ def test_the_batch_size_that_is_shown_is_the_one_that_counts(visit: Visit) -> No
     """Whether the line has it by name, by place, not at all, or an address has it alone."""
     field = visit.page.get_by_label("Batch size", exact=True)
     loader = visit.page.get_by_label("Your loader, as code")
-    visit.open(f"#training?{SMALL}")
+    visit.open(f"#training?{SMALL.replace('600', '100')}")
     assert "batch_size=60" in loader.input_value()
     for line, size in (
         ("DataLoader(data, 30, shuffle=True)", "30"),
@@ -173,12 +180,12 @@ def test_the_batch_size_that_is_shown_is_the_one_that_counts(visit: Visit) -> No
     field.fill("50")
     assert ".batch(50)" in loader.input_value()
     loader.fill("DataLoader(data, shuffle=True)")  # torch's default
-    visit.page.get_by_text("2 epochs of 600 batches").first.wait_for(timeout=SECONDS)
+    visit.page.get_by_text("1 epoch of 100 batches").first.wait_for(timeout=SECONDS)
     assert field.input_value() == "1"
 
 
 def test_a_slider_says_its_value(visit: Visit) -> None:
-    visit.open("#training")
+    visit.open("#training?dataset_size=600&batch_size=60&epochs=1")
     slider = visit.page.get_by_label("Noise multiplier, slider")
     assert slider.get_attribute("aria-valuetext") == "0.8"  # its place is a logarithm
     visit.page.get_by_label("Noise multiplier", exact=True).fill("2")
@@ -188,7 +195,7 @@ def test_a_slider_says_its_value(visit: Visit) -> None:
     assert slider.get_attribute("aria-valuetext") == shown != "2"
     target = visit.page.get_by_label("Target epsilon, slider")
     assert target.get_attribute("aria-valuetext") == "none"
-    visit.open("#collection")
+    visit.open(f"#collection?{SMALL_SURVEY}")
     dishonest = visit.page.get_by_label("Dishonest share of users, slider")
     assert dishonest.get_attribute("aria-valuetext") == "0"
     assert visit.page.get_by_role("tabpanel", name="Collection").count() == 1
@@ -284,7 +291,7 @@ def test_digits_that_are_read_off_are_rounded_outwards(visit: Visit) -> None:
 
 def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     for view in ("training", "collection", "curves", "officer"):
-        visit.open(f"#{view}?{SMALL}")
+        visit.open(f"#{view}?{SMALL}&{SMALL_SURVEY}")
         for field in visit.page.locator("#fields input[type=text]").all():
             good = field.input_value()
             label = field.evaluate("node => node.labels[0].textContent")
@@ -374,7 +381,7 @@ def test_nothing_is_clipped_on_a_phone_and_every_control_has_a_name(
     browser: Any, server: ExploreServer
 ) -> None:
     visit = Visit(browser, server, viewport={"width": 400, "height": 800})
-    for view in (f"training?{SMALL}", "collection?users=500&rounds=1", "curves", "officer"):
+    for view in (f"training?{SMALL}", f"collection?{SMALL_SURVEY}", "curves", "officer"):
         visit.open(f"#{view}")
         if view == "officer":
             report = dp.account(dp.Gaussian(noise_multiplier=5.0)).report(format="json")

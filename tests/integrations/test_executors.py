@@ -7,6 +7,8 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import Any
 
@@ -83,7 +85,7 @@ def test_bad_input() -> None:
 
 @pytest.fixture
 def dask_client() -> Iterator[object]:
-    distributed = pytest.importorskip("distributed", reason="make test-frameworks gets dask")
+    distributed = import_module("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as some,
         distributed.Client(some) as client,
@@ -91,6 +93,7 @@ def dask_client() -> Iterator[object]:
         yield client
 
 
+@pytest.mark.skipif(not find_spec("distributed"), reason="make test-frameworks gets dask")
 def test_dask_answers_the_same_though_a_worker_is_killed(
     dask_client: object, here: tuple[np.ndarray, ...]
 ) -> None:
@@ -103,8 +106,8 @@ def test_dask_answers_the_same_though_a_worker_is_killed(
         check(under_way.result(timeout=300), here)
 
 
+@pytest.mark.skipif(not find_spec("ray"), reason="make test-frameworks gets Ray")
 def test_ray_answers_the_same(here: tuple[np.ndarray, ...]) -> None:
-    pytest.importorskip("ray", reason="make test-frameworks gets Ray")
     from ray.util.multiprocessing import Pool
 
     class OverRay(ThreadPoolExecutor):

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def exit_codes(module: str, folder: Path, size: int, *tasks: str) -> list[int]:
-    """Start a module that forks its ranks; how each of them ended."""
-    command = [sys.executable, "-m", module, str(folder), str(size), *tasks]
+def exit_codes(module: str, folder: Path, *groups: tuple[object, ...]) -> list[list[int]]:
+    """Start a module that forks groups of ranks, one after the other; how each rank ended.
+
+    Each group is its size and its tasks.
+    """
+    words = [":".join(map(str, group)) for group in groups]
+    command = [sys.executable, "-m", module, str(folder), *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300)
-    codes: list[int] = json.loads(done.stdout)
-    return codes
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def fork(size: int, work: Callable[[int], None]) -> None:
@@ -33,4 +36,4 @@ def fork(size: int, work: Callable[[int], None]) -> None:
             os._exit(0)  # not into what follows, which is for the first process alone
         started.append(process)
     codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in started]
-    print(json.dumps(codes))  # noqa: T201
+    print(json.dumps(codes), flush=True)  # noqa: T201

@@ -1,15 +1,17 @@
 """Several processes that train together, for the tests of distributed training.
 
-python -m tests.learn.ranks_that_train FOLDER SIZE TASK...
+python -m tests.learn.ranks_that_train FOLDER SIZE:TASK:TASK... SIZE:TASK...
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import warnings
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -192,6 +194,10 @@ def killed(folder: Path) -> str:
 
 
 def resumed(folder: Path) -> str:
+    """The run that was killed goes on; a copy is left for one process."""
+    if distributed.get_rank() == 0:
+        shutil.copyfile(folder / "run.pt", folder / "copy.pt")
+    distributed.barrier()
     return trained(run().resume(folder / "run.pt"))
 
 
@@ -293,7 +299,7 @@ def noise_of_its_own(_: Path) -> str:
     return "nothing"
 
 
-def main(folder: Path, size: int, rank: int, *tasks: str) -> None:
+def main(folder: Path, size: int, tasks: list[str], rank: int) -> None:
     distributed.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meet-{tasks[0]}",
@@ -309,5 +315,7 @@ def main(folder: Path, size: int, rank: int, *tasks: str) -> None:
 
 if __name__ == "__main__":
     import_module("torch._dynamo")  # once for all ranks, whose optimizers need it
-    place, ranks, *given = sys.argv[1:]
-    fork(int(ranks), lambda rank: main(Path(place), int(ranks), rank, *given))
+    place, *groups = sys.argv[1:]
+    for group in groups:
+        size, *given = group.split(":")
+        fork(int(size), partial(main, Path(place), int(size), given))

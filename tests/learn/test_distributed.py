@@ -40,12 +40,35 @@ def alone(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def on_ranks(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
-    """For each task what every one of some processes wrote; an error of one is the test's."""
-    assert exit_codes(ranks_that_train.__name__, folder, size, *tasks) == [0] * size
+def written(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
+    """For each task what every one of some processes wrote."""
     return {
         task: [(folder / f"{task}-{rank}").read_text() for rank in range(size)] for task in tasks
     }
+
+
+def on_ranks(size: int, folder: Path, *tasks: str) -> dict[str, list[str]]:
+    """For each task what every one of some processes wrote; an error of one is the test's."""
+    assert exit_codes(ranks_that_train.__name__, folder, (size, *tasks)) == [[0] * size]
+    return written(size, folder, *tasks)
+
+
+TWO_RANKS = (
+    "plain",
+    "wrapped",
+    "correlated",
+    "random",
+    "noise_of_its_own",
+    "shards",
+    "shards_resumed",
+    "different",
+    "failing",
+    "budget",
+    "batches",
+    "own_loop",
+    "own_order",
+    "random_rows",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +77,17 @@ def two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def two_ranks(two_folder: Path) -> dict[str, list[str]]:
+def ended(two_folder: Path) -> list[list[int]]:
+    """How all ranks ended, which are forked from one process: it imports torch once."""
+    groups = ((2, *TWO_RANKS), (2, "killed"), (3, "resumed"))
+    return exit_codes(ranks_that_train.__name__, two_folder, *groups)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(two_folder: Path, ended: list[list[int]]) -> dict[str, list[str]]:
     """What two processes found, task after task."""
-    tasks = (
-        "plain",
-        "wrapped",
-        "correlated",
-        "random",
-        "noise_of_its_own",
-        "shards",
-        "shards_resumed",
-        "different",
-        "failing",
-        "budget",
-        "batches",
-        "own_loop",
-        "own_order",
-        "random_rows",
-    )
-    return on_ranks(2, two_folder, *tasks)
+    assert ended[0] == [0, 0]
+    return written(2, two_folder, *TWO_RANKS)
 
 
 def test_two_ranks_train_what_one_process_does(two_ranks: dict[str, list[str]]) -> None:
@@ -111,19 +126,21 @@ def test_ranks_with_noise_of_their_own_are_told_apart(two_ranks: dict[str, list[
     assert two_ranks["noise_of_its_own"] == ["parameters must be the same on all 2 ranks"] * 2
 
 
-def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(tmp_path: Path) -> None:
+def test_a_run_of_two_ranks_goes_on_with_one_and_with_three(
+    two_folder: Path, ended: list[list[int]]
+) -> None:
     """Rank 1 is killed in a step: nothing that was released is left out, and nothing is counted twice."""
     alone = ranks_that_train.trained(ranks_that_train.run())
-    first, second = exit_codes(ranks_that_train.__name__, tmp_path, 2, "killed")
+    _, (first, second), three = ended
     assert second == -signal.SIGKILL
     assert first != 0
-    (tmp_path / "copy.pt").write_bytes((tmp_path / "run.pt").read_bytes())
-    resumed = ranks_that_train.run().resume(tmp_path / "copy.pt")
+    resumed = ranks_that_train.run().resume(two_folder / "copy.pt")
     assert resumed.step == 5
     assert resumed.begun == 6  # rank 0 cannot know whether rank 1 had the sum of the sixth step
     resumed.run(progress=False)
     assert ranks_that_train.trained(resumed) == alone
-    assert on_ranks(3, tmp_path, "resumed") == {"resumed": [alone] * 3}
+    assert three == [0] * 3
+    assert written(3, two_folder, "resumed") == {"resumed": [alone] * 3}
 
 
 def test_ranks_that_disagree_are_told_so(two_ranks: dict[str, list[str]]) -> None:

@@ -489,7 +489,7 @@ def test_f8_comparisons_are_iterable() -> None:
     assert list(table) == list(table.rows)
     assert len(table) == len(table.rows)
     samplers = dp.compare_samplers(
-        dataset_size=100, batch_size=10, epochs=1, noise_multiplier=1.0, delta=1e-5
+        dataset_size=100, batch_size=100, epochs=1, noise_multiplier=1.0, delta=1e-5
     )
     assert list(samplers) == list(samplers.rows)
 

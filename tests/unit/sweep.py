@@ -14,6 +14,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+import sharpdp as dp
 from sharpdp.errors import InvalidArgument, SharpDPError
 from tests.unit.arguments import EXAMPLES, GOOD, WRONG, Made
 
@@ -54,6 +55,9 @@ INSIDE = {
 
 SLOW = {"compare_samplers", "SamplerComparison.smallest_noise", "estimate", "calibrate"}
 """Calls that take long if what they are given is right after all: no numbers are tried."""
+
+QUICK = {"Budget": lambda: dp.Budget(divergence=1.0, order=8.0)}
+"""For methods of classes whose usual objects take long to make, another object, made for each call."""
 
 NUMBERS = {"0", "0.5", "1e308", "5e-324", "scalar array", "fraction", "decimal"}
 
@@ -145,6 +149,8 @@ def example(name: str, thing: Any) -> Any:
     """One object of a class."""
     if name in EXAMPLES:
         return EXAMPLES[name]()
+    if name in QUICK:
+        return QUICK[name]()
     make = Call(name, thing, _parameters(thing))
     return make(make.arguments())
 

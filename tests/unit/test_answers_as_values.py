@@ -22,7 +22,7 @@ def test_no_answer_prints_pages() -> None:
         dp.compare(dp.Gaussian(1.0), delta=1e-5),
         dp.compare_mixture(mixture, fpr=0.1),
         dp.compare_samplers(
-            noise_multiplier=1.0, dataset_size=100, batch_size=10, epochs=1, delta=1e-5
+            noise_multiplier=1.0, dataset_size=100, batch_size=100, epochs=1, delta=1e-5
         ),
     ]
     assert max(len(repr(value)) for value in values) < LONGEST

@@ -187,8 +187,8 @@ def test_the_first_line_is_the_bracket_of_the_api(capsys: pytest.CaptureFixture[
 
 
 def test_what_several_theorems_need_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = "--dataset-size 1000 --batch-size 100 --epochs 2 --noise-multiplier 2"
-    lines = answered(f"dpsgd --batches shuffled {sizes} --delta 1e-5", capsys).splitlines()
+    sizes = "--dataset-size 1000 --batch-size 100 --epochs 2 --noise-multiplier 1"
+    lines = answered(f"dpsgd --batches shuffled {sizes} --epsilon 1", capsys).splitlines()
     start = lines.index("  you must ensure:")
     items = [line for line in lines if line.startswith("    - ")]
     assert lines[start + 1 : start + 1 + len(items)] == items
@@ -223,7 +223,7 @@ SHAPES = [
     "tradeoff 'randomized-response local_epsilon=1' --fpr 0.1",
     "calibrate noise-multiplier --sample-rate 0.5 --steps 4 --epsilon 1 --delta 1e-5",
     "compare 'gaussian noise_multiplier=2' --delta 1e-5",
-    "compare samplers --noise-multiplier 1 --dataset-size 100 --batch-size 50 --epochs 1 --delta 1e-3",
+    "compare samplers --noise-multiplier 1 --dataset-size 100 --batch-size 100 --epochs 1 --delta 1e-3",
     "compare mixture 'finite-pair p=0.75,0.25 q=0.25,0.75' 'finite-pair p=0.5,0.5 q=0.5,0.5' "
     "--weights 0.5 0.5",
     "compare conversions --orders 2 8 --values 0.1 0.4 --delta 1e-5",
@@ -341,7 +341,7 @@ noise_multiplier = 0.8
 [mechanism.batches]
 kind = "PoissonBatches"
 dataset_size = 600
-batch_size = 60
+batch_size = 6
 epochs = 3
 """
 
@@ -738,7 +738,7 @@ def test_examples_of_the_help_run(
     if words[1] == "audit":
         scores = [f"{score},{score % 2}" for score in range(100)]
         (tmp_path / "scores.csv").write_text("\n".join(["score,included", *scores]), "utf-8")
-        drawn = enumerate(dp.PoissonBatches(dataset_size=600, batch_size=60, epochs=3).batches(7))
+        drawn = enumerate(dp.PoissonBatches(dataset_size=600, batch_size=6, epochs=3).batches(7))
         pairs = [f"{step},{example}" for step, batch in drawn for example in batch]
         (tmp_path / "batches.csv").write_text("\n".join(["step,example", *pairs]), "utf-8")
     if words[1] == "completion":

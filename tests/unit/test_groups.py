@@ -37,11 +37,11 @@ TRUNCATED = dp.DPSGD(
     noise_multiplier=3.0,
 )
 ORDERS = dp.DPSGD(
-    dp.ShuffledBatches(dataset_size=1000, batch_size=100, epochs=2), noise_multiplier=3.0
+    dp.ShuffledBatches(dataset_size=1000, batch_size=100, epochs=2), noise_multiplier=1.5
 )
 VACANT = dp.DPSGD(
     dp.ShuffledBatches(dataset_size=1000, batch_size=90, epochs=2, drop_last=True),
-    noise_multiplier=3.0,
+    noise_multiplier=1.5,
 )
 REPORTS = dp.ShuffledReports(users=1000, local_epsilon=1.0)
 EVERY = [

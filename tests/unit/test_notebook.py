@@ -67,7 +67,7 @@ def test_a_guarantee_answers_at_three_deltas() -> None:
 
 def test_tables_and_curves_are_shown() -> None:
     table = dp.compare_samplers(
-        noise_multiplier=1.0, dataset_size=60, batch_size=10, epochs=1, delta=1e-5
+        noise_multiplier=1.0, dataset_size=60, batch_size=60, epochs=1, delta=1e-5
     )
     words = text_of(table)
     assert all(row.name in words for row in table)

@@ -299,12 +299,18 @@ DRAWN: dict[str, Callable[[], Callable[..., Any]]] = {
         ).plot
     ),
 }
-"""Each computed by its test alone, not by every process that imports this module."""
+"""Each computed by its tests alone, not by every process that imports this module."""
+
+
+@functools.cache
+def drawing(name: str) -> Callable[..., Any]:
+    """What draws an answer, which is computed once."""
+    return DRAWN[name]()
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_answer_is_drawn_with_its_own_title_or_none(name: str, tmp_path: Path) -> None:
-    draw = DRAWN[name]()
+    draw = drawing(name)
     given = Figure().add_subplot()
     assert draw(ax=given) is given
     assert given.get_title(loc="left").endswith("?")
@@ -328,7 +334,7 @@ def test_every_answer_is_drawn_with_its_own_title_or_none(name: str, tmp_path: P
 @pytest.mark.parametrize("name", DRAWN)
 def test_nothing_is_cut_off_and_nothing_overlaps_in_a_column_of_a_paper(name: str) -> None:
     with plots.paper():
-        axes = DRAWN[name]()()
+        axes = drawing(name)()
         figure = axes.figure
         figure.canvas.draw()
         low, high = axes.get_xlim()

@@ -105,7 +105,7 @@ def strings(data: object) -> list[str]:
 def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> None:
     answer = dp.account(mechanism, relative_width=0.1)
     words = read(answer, form)
-    plan = report.Results.of(answer, delta=1e-5).plan
+    plan = Plan(mechanism, (1e-5,), str(answer.adjacency), relative_width=0.1)
     needed = [
         mechanism.describe(),
         *in_words(mechanism),
@@ -124,7 +124,7 @@ def test_every_format_says_everything(mechanism: dp.Mechanism, form: str) -> Non
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[1:], ids=lambda mechanism: mechanism.describe())
 def test_text_and_data_say_the_same(mechanism: dp.Mechanism) -> None:
-    answer = dp.account(mechanism)
+    answer = dp.account(mechanism, relative_width=0.1)
     shown = brackets(report.text(answer).partition("How private it is")[2])
     marked = report.markdown(answer)
     data = json.loads(json.dumps(report.to_dict(answer), allow_nan=False))

@@ -70,5 +70,5 @@ def test_reports_and_the_command_line_say_it(capsys: pytest.CaptureFixture[str])
     words = "--noise-multiplier 1 --dataset-size 60000 --batch-size 500 --epochs 2 --delta 1e-5"
     assert main(["dpsgd", *words.split(), "--batches", "shuffled"]) == 0
     assert "sit out every epoch" in capsys.readouterr().out
-    report = dp.account(dp.DPSGD(SHUFFLED, noise_multiplier=1.0)).report("markdown", delta=1e-5)
-    assert "sit out every epoch" in report
+    rough = dp.account(dp.DPSGD(SHUFFLED, noise_multiplier=1.0), relative_width=0.1)
+    assert "sit out every epoch" in rough.report("markdown", delta=1e-5)

@@ -14,13 +14,7 @@ import pytest
 import sharpdp as dp
 from tests.unit import sweep
 
-LONG = (
-    "Budget",
-    "Budget.affordable",
-    "Budget.spend",
-    "Budget.would_exceed",
-    "MixtureComparison.plot",
-)
+LONG = ("Budget", "MixtureComparison.plot")
 """Calls that take ten seconds and more with all wrong values; `make test-slow` has them."""
 
 
