@@ -22,7 +22,7 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Derivations, Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.batches import (
     BallsAndBins,
     FixedSizeBatches,
@@ -33,6 +33,7 @@ from sharpdp.batches import (
 from sharpdp.bounds.registry import ROUGH_WIDTH
 from sharpdp.bracket import Bracket, Side
 from sharpdp.composition.composition import Composition
+from sharpdp.derivations import Derivations
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size

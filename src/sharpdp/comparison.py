@@ -14,9 +14,10 @@ from typing import Any
 
 from sharpdp import notebook
 from sharpdp._validate import half_open_probability, renyi_order, short_repr
-from sharpdp.accounting import Derivation, Guarantee, account
+from sharpdp.accounting import Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Rigor, Side, rounded
+from sharpdp.derivations import Derivation
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import (
     Adjacency,

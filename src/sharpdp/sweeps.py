@@ -24,9 +24,10 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.accounting import Composable, Guarantee, account
+from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition, prepare_epsilons
+from sharpdp.derivations import Composable
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import progress

@@ -22,6 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"mechanisms"},
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
+    {"derivations"},
     {"accounting"},
     {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.accounting import Derivations
 from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
+from sharpdp.derivations import Derivations
 
 BINS = dp.BallsAndBins(dataset_size=100, batch_size=10, epochs=2)
 RUN = dp.DPSGD(BINS, noise_multiplier=1.0)

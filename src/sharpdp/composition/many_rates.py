@@ -204,6 +204,8 @@ class ProfilePoints:
 
     def joined(self, other: ProfilePoints) -> ProfilePoints:
         """Those of both; of what is known twice the sharper ends."""
+        if not self.epsilons.size and (np.diff(other.epsilons) > 0.0).all():
+            return other
         both = np.append(self.epsilons, other.epsilons)
         every, index = np.unique(both, return_inverse=True)
         low, high = np.full(every.size, -np.inf), np.full(every.size, np.inf)

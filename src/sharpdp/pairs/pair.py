@@ -224,7 +224,7 @@ class GaussianPair(Pair):
         )
 
     def about_epsilon(self, log_delta: float) -> float | None:
-        wanted = math.sqrt(-log_delta)
+        wanted = math.sqrt(max(-log_delta, 0.0))
         k = self.mu * (0.5 * self.mu + math.sqrt(2.0) * wanted)
         for _ in range(12):
             if not 0.0 < k < 700.0:

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import elementwise, half_open_probability, short_repr
-from sharpdp.accounting import Derivation, Guarantee
+from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
+from sharpdp.derivations import Derivation
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_to_data

@@ -107,6 +107,14 @@ class CoarseStep:
         log_p = np.where(inside, log_p + np.log(step / math.sqrt(2.0 * math.pi)), -np.inf)
         return cls(rows, np.where(inside, rows.sign * log_w, 0.0), log_p, high)
 
+    def variances(self) -> Array:
+        """T times the variance of the losses at the nodes, a column."""
+        weights = np.exp(self.log_p)
+        total = weights.sum(axis=1, keepdims=True)
+        mean = (weights * self.points).sum(axis=1, keepdims=True) / total
+        square = (weights * (self.points - mean) ** 2).sum(axis=1, keepdims=True) / total
+        return np.asarray(self.rows.count * np.maximum(square, 1e-300))
+
     def cumulants(self, tilts: Array) -> tuple[Array, Array, Array, Array]:
         """T log M of these losses and its two derivatives at each row's tilts, and T log M of all losses.
 
@@ -173,7 +181,7 @@ def _saddles(
     """A table of tilts around the saddle points, these, and their thresholds and values."""
     variance = np.zeros_like(log_values)
     for part in coarse:
-        part.rows.add_to(variance, part.cumulants(np.zeros_like(log_values))[2])
+        part.rows.add_to(variance, part.variances())
     scale = np.sqrt(variance)
     start = np.sqrt(-2.0 * log_values) if thresholds is None else thresholds / scale
     guess = np.maximum(start, 1.0) / scale
