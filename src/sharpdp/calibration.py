@@ -59,7 +59,7 @@ NEAR, BEHIND = 0.1, 4.0
 """A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
 behind the best one there if it is so much above it, and so many times the trial's own distance."""
 
-NEAR_GUESS, FARTHEST_GUESS = 0.05, 3.0
+NEAR_GUESS, FARTHEST_GUESS = 0.08, 3.0
 """Rough trials go on until one is so near the target; a guess farther off is given up."""
 
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
@@ -449,17 +449,17 @@ class Search:
         """
         if self.whole:
             place = self._log(round(math.exp(place)))
-        last: Point | None = None
+        seen: list[Point] = []
         for _ in range(FINE_TRIALS):
             excess = self._at(place, FIRST_WIDTH)
-            if last is not None and place != last[0]:
-                slope = (excess - last[1]) / (place - last[0])
+            if seen and place != seen[0][0]:
+                slope = (excess - seen[0][1]) / (place - seen[0][0])
             if not (math.isfinite(excess) and math.isfinite(slope) and slope != 0.0):
                 return None
-            last = place, excess
             if abs(excess) > FARTHEST_GUESS or abs(excess) > FARTHEST_GUESS * abs(slope):
                 return None
-            place -= excess / slope
+            seen = [(place, excess), *(at for at in seen if at[1] != excess)]
+            place = _next_guess(seen, slope)
             if abs(excess) <= NEAR_GUESS:
                 break
         else:
@@ -601,7 +601,9 @@ class Search:
                 crossing = bent
             if excess <= 0.0 and abs(crossing - place) <= 0.8 * error:
                 return self._value(place)
-            place = crossing + math.copysign(0.3 * error, -slope)
+            # a longer step is less certain
+            aside = min(max(0.3 * error, 0.1 * abs(crossing - place)), 0.6 * error)
+            place = crossing + math.copysign(aside, -slope)
         return None
 
     def _around(
@@ -762,6 +764,28 @@ def _crossing(inside: Point, outside: Point, others: Sequence[Point]) -> float:
         return chord
     bent = _zero(list(zip(values, excesses, strict=True)))
     return bent if min(a, b) < bent < max(a, b) else chord
+
+
+def _next_guess(seen: Sequence[Point], slope: float) -> float:
+    """About the zero, from trials of which the last comes first, and the slope there.
+
+    Where some trials are above zero and others below, by the nearest ones: how fast the quantity moves
+    may change a lot between them, and a third one counts if it is not much farther.
+
+    >>> _next_guess([(1.0, -2.0)], 4.0)
+    1.5
+    >>> three = [(3.0, 5.0), (1.0, -3.0), (math.sqrt(11.0), 7.0)]  # x^2 - 4
+    >>> round(_next_guess(three, 4.0), 3), _next_guess([*three[:2], (4.0, 12.0)], 4.0)
+    (1.888, 1.75)
+    """
+    place, excess = seen[0]
+    inside, outside = ([at for at in seen if (at[1] <= 0.0) == side] for side in (True, False))
+    if len(seen) < 3 or not inside or not outside:
+        return place - excess / slope
+    ends = [min(part, key=lambda at: abs(at[1])) for part in (inside, outside)]
+    reach = 1.5 * max(abs(over) for _, over in ends)
+    others = [at for at in seen if at not in ends and abs(at[1]) <= reach]
+    return _crossing(*ends, sorted(others, key=lambda at: abs(at[1]))[:1])
 
 
 def _zero(points: Sequence[Point]) -> float:

@@ -38,10 +38,13 @@ Ends = tuple[Array, Array]
 """All lower and all upper ends."""
 
 FEW = 3
-"""So many rates are asked one by one, unless all steps are Poisson-sampled Gaussians."""
+"""So many rates of a single pair are asked one by one."""
 
 _SHARE, _SHARE_OF_FEW = 0.1, 1e-3
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
+
+_OF_THE_REST = 0.01
+"""What is left of a true-positive rate next to one is known this well, relative to itself, at least."""
 
 _ROUGH = 0.05
 """From this width on a question is a first look, which need not be sharper than asked."""
@@ -59,10 +62,16 @@ _APART = 1e-11
 """Neighbors in the table differ by this share of themselves at least: their chords would be noise."""
 
 
-def false_negative_rates(
-    composition: Composition, alphas: Array, tolerance: float, *, asked: int = 0
-) -> Ends:
-    """`false_negatives` at many rates in one pass: all lower and all upper ends.
+def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
+    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+    low, high = _missed(composition, alphas, tolerance, alphas.size)
+    for index in np.flatnonzero(np.isnan(low)):
+        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def _missed(composition: Composition, alphas: Array, tolerance: float, asked: int) -> Ends:
+    """False-negative rates that one table closes; NaN where it leaves them open.
 
     `asked` counts all rates of the question, of which these may be a few.
     """
@@ -72,12 +81,8 @@ def false_negative_rates(
         return -above, -below
 
     floor = -one_minus_up(composition.infinite_p_ends[0])
-    most = max(asked, alphas.size)
-    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor, most)
-    low, high = np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
-    return low, high
+    below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor, asked)
+    return np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
 
 
 def true_positive_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
@@ -92,11 +97,10 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
     if later.size:
-        missed_low, missed_high = false_negative_rates(
-            composition, alphas[later], tolerance, asked=alphas.size
-        )
+        rough = max(tolerance, _OF_THE_REST)
+        missed_low, missed_high = _missed(composition, alphas[later], rough, alphas.size)
         below, above = one_minus_ends(missed_low, missed_high)
-        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+        low[later], high[later] = np.fmax(low[later], below), np.fmin(high[later], above)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
     return low, high
@@ -113,18 +117,19 @@ def _read_off(
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for few or extreme rates, and where the table leaves an answer wider than asked. Few of many that
-    were asked are read off the table of a single pair, whose points take no time.
+    NaN for extreme rates, for few rates of a single pair unless many were asked, and where the table leaves
+    an answer wider than asked.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
-    is_few = left.size <= FEW and (asked <= FEW or composition.single_pair is None)
-    # others have quick bounds next to one, and points that may take long
-    if not left.size or (is_few and not composition.is_near(0.0)):
+    is_few = left.size <= FEW and asked <= FEW
+    is_sampled = is_few and composition.is_near(0.0)
+    # a single pair is asked as sharply as doubles allow
+    if not left.size or (is_few and not is_sampled and composition.single_pair is not None):
         return low, high
     if not is_few and tolerance >= QUICK_WIDTH:
         composition = composition.for_many_rates
-    share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_few else _SHARE
+    share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_sampled else _SHARE
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)

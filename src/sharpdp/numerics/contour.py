@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,39 +76,88 @@ class Gridding:
     True
     """
 
-    # With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
-    # spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
-    _WIDTH, _SPREAD = 69.0, 16
-
     def __init__(self, points: Array, step: float, count: int) -> None:
         """Spread every point over the grid."""
-        width, spread = self._WIDTH, self._SPREAD
         self._grid_size = _fast_length(4 * max(count, 64))
-        turns = points * (step / (2.0 * np.pi))
-        position = (turns - np.rint(turns)) * self._grid_size
-        nearest = np.floor(position)
-        self._shifts = np.arange(-spread + 1, spread + 1)
-        decay = np.pi**2 / width
-        distance = (position - nearest)[:, None] - self._shifts
-        self._spreads = np.exp(-decay * distance * distance)
-        self._nearest = nearest.astype(np.int64)
-        k = np.arange(count)
-        tau = width / self._grid_size**2
-        self._growth = np.exp(tau * k.astype(float) ** 2)
-        truncation = 2.1 * np.sqrt(np.pi / width) * np.exp(-decay * spread**2)
-        aliases = 2.1 * np.exp(-tau * self._grid_size * (self._grid_size - 2.0 * k))
-        self._error = self._growth * truncation + aliases
+        self._nearest, self._spreads = _spread(points * (step / (2.0 * np.pi)), self._grid_size)
+        self._growth, self._error = _gridding_error(self._grid_size, count)
 
     def sums(self, weights: Array) -> tuple[ComplexArray, Array]:
         """The sums with these weights, and a bound on each error."""
-        values = self._spreads * weights[:, None]
-        grid, crowd = _gridded(values, self._nearest, self._shifts, self._grid_size)
-        scale = self._growth * np.sqrt(np.pi / self._WIDTH)
-        transform = np.conj(np.fft.rfft(grid)[: self._growth.size]) * scale
-        # elementwise error of an FFT of nonnegative data relative to their sum, per radix-2 stage
-        stage_error = (2.0 + np.sqrt(5.0)) * UNIT_ROUNDOFF
-        rounding = (np.log2(self._grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
-        return transform, self._growth * rounding + self._error
+        values = self._spreads * weights
+        grid, crowd = _gridded(values, self._nearest, _SHIFTS, self._grid_size)
+        transform = np.conj(np.fft.rfft(grid)[: self._growth.size]) * (self._growth * _GRID_SCALE)
+        return transform, self._growth * _grid_rounding(self._grid_size, crowd) + self._error
+
+
+def gridded_transforms(
+    points: Array, weights: Array, steps: Array, count: int
+) -> tuple[ComplexArray, Array]:
+    """`gridded_transform` of many rows of points and weights, each with its step, in one pass."""
+    size = _fast_length(4 * max(count, 64))
+    nearest, spreads = _spread(points * (steps / (2.0 * np.pi))[:, None], size)
+    spreads *= weights
+    # rows of half a turn to the left and to the right, and what is spread beyond
+    half, longer = size // 2, size + 2 * _SPREAD
+    nearest += half + _SPREAD - 1 + longer * np.arange(len(points))[:, None]
+    index = nearest + _SHIFTS[:, None, None]
+    every = np.bincount(index.ravel(), spreads.ravel(), minlength=longer * len(points))
+    every = every.reshape(len(points), longer)
+    first = half + _SPREAD - 1
+    grid = np.hstack([every[:, first : first + half], every[:, first - half : first]])
+    grid[:, half : half + _SPREAD + 1] += every[:, first + half :]
+    grid[:, half - _SPREAD + 1 : half] += every[:, : _SPREAD - 1]
+    # all points of a row may fall into one cell
+    rounding = _grid_rounding(size, points.shape[1])
+    growth, error = _gridding_error(size, count)
+    transform = np.conj(np.fft.rfft(grid)[:, :count]) * (growth * _GRID_SCALE)
+    return transform, growth * rounding + error
+
+
+def _spread(turns: Array, grid_size: int) -> tuple[NDArray[np.int64], Array]:
+    """The grid points left of angles, given in turns, and the Gaussians around them at all shifts.
+
+    A Gaussian at p - s is e^{-d p^2} (e^{2 d p})^s e^{-d s^2}: powers by products are off by two units
+    for each shift, where the Gaussian is still large by fewer than twenty.
+    """
+    position = (turns - np.rint(turns)) * grid_size
+    nearest = np.floor(position)
+    position -= nearest
+    spreads = np.empty((_SHIFTS.size, *position.shape))
+    factor = np.exp(2.0 * _DECAY * position)
+    zero = _SPREAD - 1
+    spreads[zero] = np.exp(-_DECAY * position * position)
+    for place in range(zero + 1, _SHIFTS.size):
+        np.multiply(spreads[place - 1], factor, out=spreads[place])
+    np.divide(1.0, factor, out=factor)
+    for place in range(zero - 1, -1, -1):
+        np.multiply(spreads[place + 1], factor, out=spreads[place])
+    spreads *= np.exp(-_DECAY * (_SHIFTS * _SHIFTS)).reshape(-1, *[1] * position.ndim)
+    return nearest.astype(np.int64), spreads
+
+
+@lru_cache(maxsize=256)
+def _gridding_error(grid_size: int, count: int) -> tuple[Array, Array]:
+    """By how much each of the first values is to be enlarged, and what truncation and aliases leave."""
+    k = np.arange(float(count))
+    tau = _WIDTH / grid_size**2
+    growth = np.exp(tau * k * k)
+    truncation = 2.1 * np.sqrt(np.pi / _WIDTH) * np.exp(-_DECAY * _SPREAD**2)
+    aliases = 2.1 * np.exp(-tau * grid_size * (grid_size - 2.0 * k))
+    return growth, np.asarray(growth * truncation + aliases)
+
+
+def _grid_rounding(grid_size: int, crowd: int) -> float:
+    """The elementwise error of an FFT of nonnegative data relative to their sum, and that of the data."""
+    stage_error = (2.0 + math.sqrt(5.0)) * UNIT_ROUNDOFF  # per radix-2 stage
+    return (math.log2(grid_size) + 4.0) * stage_error + (128.0 + crowd) * UNIT_ROUNDOFF
+
+
+# With grid = 2 x frequencies and a Gaussian exp(-a) wide, aliasing is 2 e^{-a/2} and truncating the
+# spread at S grid points costs e^{-pi^2 S^2 / a + a/16}; both are below 2e-15 here.
+_WIDTH, _SPREAD = 69.0, 16
+_DECAY, _GRID_SCALE = np.pi**2 / _WIDTH, np.sqrt(np.pi / _WIDTH)
+_SHIFTS = np.arange(-_SPREAD + 1, _SPREAD + 1)
 
 
 def _fast_length(least: int) -> int:
@@ -129,7 +178,7 @@ def _gridded(
     a crowded cell grows with the logarithm of the crowd.
     """
     starts = np.flatnonzero(np.append(True, np.diff(nearest) != 0))
-    runs = np.add.reduceat(np.ascontiguousarray(values.T), starts, axis=1)
+    runs = np.add.reduceat(values, starts, axis=1)
     index = ((nearest[starts] + shifts[:, None]) % grid_size).ravel()
     crowd = int(np.max(np.bincount(index, minlength=1)))
     grid: Array = np.bincount(index, weights=runs.ravel(), minlength=grid_size).astype(float)
@@ -636,7 +685,9 @@ def powers(
     return exponential(log_value, log_error, log_bound)
 
 
-def log_power(psi: ComplexArray, error: Array, count: float) -> tuple[ComplexArray, Array, Array]:
+def log_power(
+    psi: ComplexArray, error: Array, count: float | Array
+) -> tuple[ComplexArray, Array, Array]:
     """n log(1 + psi), a bound on its error, and a bound on its real part.
 
     Holds when: psi is known to within `error`, and 1 + psi has modulus at most 1. Where that may be 0

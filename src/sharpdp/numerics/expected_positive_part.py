@@ -65,7 +65,7 @@ _MOST_FREQUENCIES = 1 << 16
 # With so many pairs of frequencies and values nothing is tried again.
 _MOST_TERMS = 1 << 19
 # Tilts of the Chernoff bounds on the images, in units of the contour's.
-_IMAGE_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
+IMAGE_TILTS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.15, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0])
 # For heavy tails: tilts in units of the best one, the lower one where the best one times the largest
 # value is below this; and how the window and the smoothing are changed from one attempt to the next.
 _LOW_TILT, _HIGH_TILT, _RARE_JUMPS = 0.7, 0.9, 8.0
@@ -123,7 +123,7 @@ class Sums:
         column = thetas[:, None]
         with np.errstate(over="ignore"):
             exponents, errors = column * self.values, column * self.value_error
-        log_m = _log_moments_up(self.weights, exponents, errors, self.count)
+        log_m = log_moments_up(self.weights, exponents, errors, self.count)
         return log_m - 1.0 - np.log(thetas)
 
     def log_value(self, place: int, theta: float) -> tuple[float, float]:
@@ -209,7 +209,7 @@ class ShiftedSum:
         rungs = np.arange(np.log(low), np.log(_LARGEST_EXPONENT / largest), _LADDER)
         self._tilts = np.exp(rungs)
         column = self._tilts[:, None]
-        self._log_moments = _log_moments_up(weights, column * values, column * value_error, count)
+        self._log_moments = log_moments_up(weights, column * values, column * value_error, count)
         self._contours: dict[int, _Contour] = {}
 
     def log_sharp_upper(self, shift: float, tolerance: float) -> tuple[float, float]:
@@ -241,7 +241,7 @@ class _Row:
     def log_moment(self, theta: float) -> tuple[float, float]:
         """n log M(theta) and a bound on its error; infinite where it overflows."""
         exponents, errors = theta * self.values[None], theta * self.value_error[None]
-        log_m, error = _log_moments(self.weights, exponents, errors, self.count)
+        log_m, error = log_moments(self.weights, exponents, errors, self.count)
         return float(log_m[0]), float(error[0])
 
     @property
@@ -416,11 +416,11 @@ class _Contour:
         From x_+ <= e^{s x} / (e s): M_v(s) / (e s (e^{|s - theta| W} - 1)), s > theta for those to the
         left, s < theta for those to the right.
         """
-        away = np.multiply.outer(windows, np.abs(_IMAGE_TILTS - 1.0) * self.theta)
+        away = np.multiply.outer(windows, np.abs(IMAGE_TILTS - 1.0) * self.theta)
         # both the moments and e^lead have the shift
-        moved = (_IMAGE_TILTS - 1.0) * self.theta * shift
+        moved = (IMAGE_TILTS - 1.0) * self.theta * shift
         log_bound = self._log_image_moments + moved - away - np.log(-np.expm1(-away))
-        left = _IMAGE_TILTS > 1.0
+        left = IMAGE_TILTS > 1.0
         ends = np.min(log_bound[:, left], axis=1), np.min(log_bound[:, ~left], axis=1)
         with np.errstate(over="ignore"):
             return np.asarray(sum(np.exp(logs + _CHERNOFF_SLACK - self._lead) for logs in ends))
@@ -428,9 +428,9 @@ class _Contour:
     @cached_property
     def _log_image_moments(self) -> Array:
         """log of M_v(s) / (e s) at all tilts of the images."""
-        row, tilts = self.row, _IMAGE_TILTS * self.theta
+        row, tilts = self.row, IMAGE_TILTS * self.theta
         column = tilts[:, None]
-        log_moment = _log_moments_up(
+        log_moment = log_moments_up(
             row.weights, column * row.values, column * row.value_error, row.count
         )
         log_moment = log_moment + 0.5 * (self.smoothing * tilts) ** 2
@@ -494,13 +494,9 @@ class _Contours:
         tilted = grown / np.sum(grown, axis=1)[:, None]
         mean = np.sum(tilted * values, axis=1)
         spread = np.sqrt(sums.count * np.sum(tilted * (values - mean[:, None]) ** 2, axis=1))
-        spread = np.maximum(spread, _NARROWEST_SPREAD / thetas)
-        smoothing = np.minimum(_SMOOTHING * spread, _SMOOTHING_TILT / thetas) / shrink
-        log_m, log_m_error = _log_moments(weights, exponents, thetas[:, None] * errors, sums.count)
-        log_share = np.log(1.0 + (thetas * spread) ** 2) - log_m
-        window = np.maximum(
-            (_NATS + np.maximum(log_share, 0.0)) / thetas, _NARROWEST_WINDOW * spread
-        )
+        log_m, log_m_error = log_moments(weights, exponents, thetas[:, None] * errors, sums.count)
+        spread, smoothing, window = narrow_window(thetas, spread, log_m)
+        smoothing = smoothing / shrink
         size = np.sum(tilted * np.abs(values) * (1.0 + np.abs(exponents)), axis=1)
         units = 2.0 * (_UNITS + weights.size) * UNIT_ROUNDOFF
         moves = smoothing**2 * thetas / sums.count
@@ -513,11 +509,7 @@ class _Contours:
     @cached_property
     def sizes(self) -> NDArray[np.intp]:
         """The numbers of frequencies."""
-        share = np.log(self.smoothing * self.spread * self.theta**2)
-        nats = np.maximum(_NATS + share, _LEAST_NATS)
-        last = np.sqrt(2.0 * nats) / self.smoothing
-        sizes = np.ceil(last * self.window / (2.0 * np.pi)) + 2.0
-        return np.asarray(np.minimum(sizes, _MOST_FREQUENCIES), dtype=np.intp)
+        return frequencies(self.theta, self.spread, self.smoothing, self.window)
 
     @property
     def exhausted(self) -> NDArray[np.bool_]:
@@ -674,17 +666,17 @@ class _Contours:
 
     def _images(self, lead: Array) -> Array:
         """`_Contour._images` of each row, in units of e^lead."""
-        tilts = np.multiply.outer(self.theta, _IMAGE_TILTS)
+        tilts = np.multiply.outer(self.theta, IMAGE_TILTS)
         shape = (tilts.size, self.weights.size)
         exponents, errors = (
             (tilts[:, :, None] * values[:, None, :]).reshape(shape)
             for values in (self.values, self.value_error)
         )
-        log_moment = _log_moments_up(self.weights, exponents, errors, self.count)
+        log_moment = log_moments_up(self.weights, exponents, errors, self.count)
         log_moment = log_moment.reshape(tilts.shape) + 0.5 * (self.smoothing[:, None] * tilts) ** 2
-        away = np.abs(_IMAGE_TILTS - 1.0) * (self.theta * self.window)[:, None]
+        away = np.abs(IMAGE_TILTS - 1.0) * (self.theta * self.window)[:, None]
         log_bound = log_moment - 1.0 - np.log(tilts) - away - np.log(-np.expm1(-away))
-        left = _IMAGE_TILTS > 1.0
+        left = IMAGE_TILTS > 1.0
         with np.errstate(over="ignore"):
             return np.asarray(
                 sum(
@@ -739,13 +731,16 @@ def _whole_power(base: ComplexArray, exponent: int) -> ComplexArray:
         np.multiply(square, square, out=square)
 
 
-def _log_moments(
-    weights: Array, exponents: Array, exponent_errors: Array, count: float
+def log_moments(
+    weights: Array, exponents: Array, exponent_errors: Array, count: float | Array
 ) -> tuple[Array, Array]:
-    """n log M of each row of exponents, and bounds on its error; infinite where it overflows."""
+    """n log M of each row of exponents, and bounds on its error; infinite where it overflows.
+
+    Weights and counts may be those of each row.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         growth, mass = np.expm1(exponents), weights * np.exp(exponents)
-        units = (_UNITS + weights.size) * UNIT_ROUNDOFF
+        units = (_UNITS + exponents.shape[1]) * UNIT_ROUNDOFF
         error = units * np.sum(mass * np.abs(exponents), axis=1)
         error += np.sum(mass * exponent_errors, axis=1)
         psi = np.sum(weights * growth, axis=1)
@@ -760,16 +755,50 @@ def _log_moments(
     return np.where(is_large, np.inf, log_m), np.where(is_large, 0.0, bound)
 
 
-def _log_moments_up(weights: Array, exponents: Array, errors: Array, count: float) -> Array:
+def log_moments_up(weights: Array, exponents: Array, errors: Array, count: float | Array) -> Array:
     """Upper bounds on n log M, one for each row of exponents; infinite where they overflow."""
     large = np.max(exponents, axis=1) > _OVERFLOW
     exponents = np.clip(exponents, -_NOTHING_LEFT, _OVERFLOW)
     growth = np.expm1(exponents)
-    units = (_UNITS + weights.size) * UNIT_ROUNDOFF
+    units = (_UNITS + exponents.shape[1]) * UNIT_ROUNDOFF
     mass = 1.0 + growth
     with np.errstate(over="ignore", invalid="ignore"):  # what is not known is infinite
-        error = (mass * (units * np.abs(exponents) + errors) + units * np.abs(growth)) @ weights
-        psi = growth @ weights + error
+        error = mass * (units * np.abs(exponents) + errors) + units * np.abs(growth)
+        error, psi = _weighted(error, weights), _weighted(growth, weights)
+        psi = psi + error
         log_m = count * np.log1p(np.maximum(psi, _LEAST_PSI))
         log_m += 4.0 * UNIT_ROUNDOFF * np.abs(log_m)
     return np.where(large | np.isnan(log_m), np.inf, log_m)
+
+
+def _weighted(rows: Array, weights: Array) -> Array:
+    """The sum of each row with the weights, or with those of the row."""
+    return rows @ weights if weights.ndim == 1 else np.einsum("ij,ij->i", rows, weights)
+
+
+def rare_moments_up(weights: Array, values: Array, value_error: Array, counts: Array) -> Array:
+    """Not below log E[S_+] of each row, from S_+ <= sum of g_+: sharp if any positive value is rare."""
+    with np.errstate(divide="ignore"):
+        terms = np.log(np.maximum(values + value_error, 0.0)) + np.log(weights)
+        total = np.logaddexp.reduce(terms, axis=1) + np.log(counts)
+    size = np.where(np.isfinite(total), 1.0 + np.abs(total), 0.0)
+    return np.asarray(total + (_UNITS + values.shape[1]) * UNIT_ROUNDOFF * size)
+
+
+def narrow_window(theta: Array, spread: Array, log_m: Array) -> tuple[Array, Array, Array]:
+    """The least spread to plan for, smoothing, and window of contours whose sums spread so far.
+
+    The value is about e^{log_m} / (theta max(1, theta spread)), the images less than e^{-theta W} W.
+    """
+    spread = np.maximum(spread, _NARROWEST_SPREAD / theta)
+    smoothing = np.minimum(_SMOOTHING * spread, _SMOOTHING_TILT / theta)
+    log_share = np.log(1.0 + (theta * spread) ** 2) - log_m
+    window = np.maximum((_NATS + np.maximum(log_share, 0.0)) / theta, _NARROWEST_WINDOW * spread)
+    return spread, smoothing, window
+
+
+def frequencies(theta: Array, spread: Array, smoothing: Array, window: Array) -> NDArray[np.intp]:
+    """How many frequencies contours have: the smoothing damps away those beyond."""
+    nats = np.maximum(_NATS + np.log(smoothing * spread * theta**2), _LEAST_NATS)
+    sizes = np.ceil(np.sqrt(2.0 * nats) / smoothing * window / (2.0 * np.pi)) + 2.0
+    return np.asarray(np.minimum(sizes, _MOST_FREQUENCIES), dtype=np.intp)

@@ -27,6 +27,9 @@ from sharpdp.numerics.contour import (
 )
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
+_RARELY = 0.003
+"""The share of a harmless error that is left to each frequency whose sum is not taken again."""
+
 _UNITS = 64.0
 """sin, cos, exp and rounded phases: so many units for each term, besides one for each summand."""
 
@@ -101,11 +104,18 @@ class CircularSum:
         # n times the error may be so large before sums are taken again, which takes time for many
         harmless = 1e-11 if k.size <= 500 else 3e-9
         total = float(np.exp(self.log_total))
+        move, bound = phi / total - 1.0, 2.0 * error / total
         if self.count * float(np.max(error)) < harmless:
-            return phi / total - 1.0, 2.0 * error / total
+            return move, bound
+        # an error counts as much as the power
+        with np.errstate(divide="ignore"):
+            log_power_up = self.count * np.log(np.minimum(np.abs(phi) + error, 1.0))
+        log_power_up -= 0.5 * (self.noise * t) ** 2
+        again = np.log(self.count * error) + log_power_up > np.log(_RARELY * harmless)
         size = float(self.masses @ np.abs(self.values))
-        move = phase_moves(self.values, self.masses, t)
-        return move / total, 4.0 * self.units * t * size / total
+        move[again] = phase_moves(self.values, self.masses, t[again]) / total
+        bound[again] = 4.0 * self.units * t[again] * size / total
+        return move, bound
 
     @cached_property
     def _powers(self) -> tuple[ComplexArray, Array]:

@@ -16,16 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 
 import numpy as np
 
-from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bounds.shuffled_batches.vacant_seat import (
     VacantEpoch,
     pair_above,
     spaced_half,
 )
+from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
@@ -50,6 +50,9 @@ there is no more to gain."""
 
 _MARGIN = 1e-9
 """Rounding of sums of a few positive numbers, taken upwards once."""
+
+_TAIL = 9.5
+"""A normal tail from here on is below 1e-20, and as good as the profile."""
 
 _LEVELS = (-6.0, -10.0, -15.0)
 """Logs of the bound where the worst policy is worth its time."""
@@ -111,11 +114,16 @@ class FullEpoch:
         """
         kinds = ("replaced",) * 2 if replaced else ("forward", "backward")
         counts, known = tuple(self.revealed), self.known(replaced=replaced)
-        searches, halves = [], []
+        searches, halves = list[LeastOfBounds](), []
         for kind in kinds:
-            least = LeastOfBounds([partial(self._terms, count, kind) for count in counts])
+            least = LeastOfBounds(
+                partial(self._terms, kind),
+                partial(self._estimates, kind),
+                len(counts),
+                searches[0] if searches else None,
+            )
             searches.append(least)
-            halves.append(spaced_half(partial(_at_most, known, least), tolerance))
+            halves.append(spaced_half(least.log_values, least.log_estimates, known, tolerance))
         pair = pair_above(halves[0], halves[1])
         if not adaptive:
             return pair
@@ -130,16 +138,33 @@ class FullEpoch:
     def _epoch(self, count: int) -> VacantEpoch:
         return VacantEpoch(self.noise, count, 1.0 / count, 0.0)
 
-    def _terms(self, count: int, kind: str, loss: float, allowed: float) -> tuple[float, float]:
-        """Logs of the first term with so many batches, and of what is added to it."""
-        extra = self._log_extra(count, np.array([loss]), replaced=kind == "replaced")
-        return self._epoch(count).log_value(loss, kind, allowed), float(extra[0])
+    def _terms(
+        self, kind: str, places: Places, losses: Array, allowed: Array
+    ) -> tuple[Array, Array]:
+        """Logs of the first term with some numbers of batches, and of what is added to it."""
+        batches, log_extra = self._batches(kind, places, losses)
+        log_share = np.log(batches.counts)
+        log_first = batches.log_values(0.3 * allowed, log_share + _LOG_REST)
+        return log_first - log_share + _MARGIN, log_extra
 
-    def _log_extra(self, count: int, losses: Array, *, replaced: bool) -> Array:
-        """The log of what is added to the first term with so many batches."""
+    def _estimates(self, kind: str, places: Places, losses: Array) -> tuple[Array, Array]:
+        """About the same, for plans."""
+        batches, log_extra = self._batches(kind, places, losses)
+        return batches.log_estimates() - np.log(batches.counts), log_extra
+
+    def _batches(self, kind: str, places: Places, losses: Array) -> tuple[WorstBatches, Array]:
+        """Sums over some numbers of batches, and the logs of what is added to the first term."""
+        counts, rhos = (
+            np.array(each, dtype=float) for each in zip(*self.revealed.items(), strict=True)
+        )
+        batches = WorstBatches(self.noise, kind, losses, counts[places], np.zeros(losses.size))
+        return batches, self._log_extra(rhos[places], losses, replaced=kind == "replaced")
+
+    def _log_extra(self, rhos: Array, losses: Array, *, replaced: bool) -> Array:
+        """The log of what is added to the first term."""
         log_known = self.known(replaced=replaced).log_hockey_stick(losses) + _MARGIN
         log_first = log_known + math.log(self.batch_size / self.dataset_size)
-        log_rho = math.log(self.revealed[count])
+        log_rho = np.log(rhos)
         with np.errstate(divide="ignore"):
             log_drift = log_rho + np.log(np.expm1(losses))
         added = np.minimum(log_drift, log_first)
@@ -164,18 +189,13 @@ class FullEpoch:
             losses = losses[losses >= 0.0]
             logs = _log_profile(first, losses)
             for count, one in zip(pairs, others, strict=True):
-                extra = self._log_extra(count, losses, replaced=replaced)
+                rhos = np.full(losses.size, self.revealed[count])
+                extra = self._log_extra(rhos, losses, replaced=replaced)
                 logs = np.minimum(logs, np.logaddexp(_log_profile(one, losses), extra) + _MARGIN)
             logs = np.minimum.accumulate(logs)
             end = int(np.argmax(logs <= max(logs[-1], _LOG_REST)))
             halves.append((losses[: end + 1], logs[: end + 1]))
         return pair_above(halves[0], halves[1])
-
-
-def _at_most(known: GaussianPair, least: LeastOfBounds, loss: float, allowed: float) -> float:
-    """The log of the least bound at a loss, or that of the noise if it is less."""
-    log_known = float(known.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
-    return min(least.log_value(loss, allowed), log_known)
 
 
 def _log_profile(pair: AtomicPair, losses: Array) -> Array:
@@ -196,35 +216,33 @@ def _far_types(noise: float) -> tuple[Array, Array]:
     that of two values. beta and distances are seen through cells, with everything at its worst end.
     """
     log_cuts = np.arange(1.0 / _CUTS_PER_FACTOR, _LARGEST_LOG_CUT, 1.0 / _CUTS_PER_FACTOR)
-    values = np.zeros(log_cuts.size)
     means = np.linspace(0.0, 1.0, _MEANS + 1)
-    for low, high in pairwise(means.tolist()):
-        variance = 1.0 - low**2
-        squares = np.linspace(0.0, (1.0 + high) ** 2, _DISTANCES + 1)
-        lowered = log_cuts - 0.5 * variance / noise**2
-        positive = lowered > 0.0
-        shape = (int(positive.sum()), _DISTANCES)
-        profile = np.exp(
-            log_normal_calls(
-                np.broadcast_to(np.sqrt(squares[1:]) / noise, shape),
-                np.broadcast_to(lowered[positive][:, None], shape),
-            )
+    variances = 1.0 - means[:-1] ** 2
+    squares = np.linspace(0.0, (1.0 + means[1:]) ** 2, _DISTANCES + 1, axis=-1)
+    distances = np.sqrt(squares[:, None, 1:]) / noise
+    lowered = (log_cuts - 0.5 * variances[:, None] / noise**2)[:, :, None]
+    deep = lowered / distances - 0.5 * distances
+    # a profile is at most the tail that it is a part of, or one
+    profiles = np.where(lowered > 0.0, np.exp(-0.5 * np.maximum(deep, 0.0) ** 2), 1.0)
+    sharp = (lowered > 0.0) & (deep < _TAIL)
+    profiles[sharp] = np.exp(
+        log_normal_calls(
+            *(np.broadcast_to(part, deep.shape)[sharp] for part in (distances, lowered))
         )
-        values[~positive] = 1.0
-        values[positive] = np.maximum(
-            values[positive], _largest_mean(squares[:-1], profile, variance)
-        )
+    )
+    values = np.max(
+        [_largest_mean(*each) for each in zip(squares[:, :-1], profiles, variances, strict=True)],
+        axis=0,
+    )
     apart = np.exp(log_normal_call(2.0 / noise, log_cuts))
     return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + _MARGIN)
 
 
 def _largest_mean(points: Array, values: Array, mean: float) -> Array:
     """The largest mean of rising values, one row each, over laws on the points with at most this mean."""
-    below, above = points <= mean, points > mean
-    best = values[:, below].max(axis=1)
-    near, far = points[below][:, None], points[above][None, :]
+    below = int(np.searchsorted(points, mean, side="right"))
+    best = values[:, below - 1]
+    near, far = points[:below, None], points[None, below:]
     share = (mean - near) / (far - near)
-    for row, value in enumerate(values):
-        mixed = (1.0 - share) * value[below][:, None] + share * value[above][None, :]
-        best[row] = max(best[row], float(mixed.max(initial=0.0)))
-    return np.asarray(best)
+    mixed = (1.0 - share) * values[:, :below, None] + share * values[:, None, below:]
+    return np.asarray(np.maximum(best, mixed.max(axis=(1, 2), initial=0.0)))

@@ -16,15 +16,15 @@ E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part`
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
+from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bracket import Side
-from sharpdp.numerics.expected_positive_part import Sums
+from sharpdp.numerics.many_sums import ManySums
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -115,40 +115,28 @@ class NullRecordClones:
         """About the standard deviation of the loss."""
         return float(np.sqrt(np.expm1(self.noise**-2) / (1.0 + self.rate * self.batches)))
 
-    def log_terms(self, loss: float, _: float = 0.0) -> tuple[float, float]:
+    def log_terms(self, loss: float) -> tuple[float, float]:
         """Logs of upper bounds on both terms of the larger profile at the threshold e^loss >= 1."""
-        log_high, log_added = -np.inf, -np.inf
-        for sums, extra in self._directions(loss):
-            tilt, log_extra = sums.tilts(), float(np.log(extra))
-            log_value = float(sums.log_ceilings(tilt)[0]) - self._log_share
-            # Chernoff's bound is good enough where the other direction is larger, or what is added
-            if log_value > max(log_high, log_extra - _NEGLIGIBLE):
-                log_sharp = sums.log_upper(0, float(tilt[0])) - self._log_share
-                log_value = min(log_value, log_sharp)
-            log_high, log_added = max(log_high, log_value), max(log_added, log_extra)
-        return log_high + _MARGIN, log_added
+        first, second = _log_terms((self,), np.zeros(1, dtype=np.intp), np.array([loss]))
+        return float(first[0]), float(second[0])
 
-    def _directions(self, loss: float) -> tuple[tuple[Sums, float], tuple[Sums, float]]:
-        """sum B (X - x) and sum B (1 - x X), and what is added to each."""
+    def variable(self, losses: Array, *, is_ahead: bool) -> tuple[Array, Array, Array]:
+        """Weights, values and errors of B (X - x), or of B (1 - x X), a row for each loss."""
         weights, ratios = _spread_ratios(self.noise, self._cut)
         weights = np.append(self.rate * weights, 1.0 - self.rate)
-        x = math.exp(loss)
-        ahead, behind = ratios - x, 1.0 - x * ratios
-        size = _RATIO_UNITS * (x + ratios), _RATIO_UNITS * (1.0 + x * ratios)
-        sums = [
-            Sums(
-                weights,
-                np.append(value, 0.0)[None],
-                np.append(error, 0.0)[None],
-                float(self.batches),
-            )
-            for value, error in zip((ahead, behind), size, strict=True)
-        ]
-        lost = x * self.lost
-        return ((sums[0], lost + _OVERFLOW * self.lost * (1.0 + self.lost)), (sums[1], lost))
+        x, ratio = np.exp(losses)[:, None], np.append(ratios, 0.0)
+        values = ratio - x if is_ahead else 1.0 - x * ratio
+        sizes = x + ratio if is_ahead else 1.0 + x * ratio
+        values[:, -1], sizes[:, -1] = 0.0, 0.0
+        return np.tile(weights, (losses.size, 1)), values, _RATIO_UNITS * sizes
+
+    def log_added(self, losses: Array) -> Array:
+        """The log of what is added to both profiles, at most."""
+        more = _OVERFLOW * self.lost * (1.0 + self.lost)
+        return np.log(np.exp(losses) * self.lost + more)
 
     @property
-    def _log_share(self) -> float:
+    def log_share(self) -> float:
         """log of T b / M, by which expectations of sums are divided."""
         return float(np.log(self.rate * self.batches) - np.log1p(self.lost))
 
@@ -199,23 +187,91 @@ def clones_help(noise: float, batches: int) -> bool:
     return bool(_levels(noise, batches))
 
 
-def dominating_epoch(noise: float, batches: int) -> AtomicPair:
+def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
     The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
-    chords; what is left at the last one counts as revealed.
+    chords; what is left at the last one counts as revealed. A rough pair has half as many thresholds.
     """
     levels = _levels(noise, batches)
     losses = _thresholds(noise, levels)
-    least = LeastOfBounds([level.log_terms for level in levels])
-    high = np.array([least.log_value(loss) for loss in losses.tolist()])
+    if is_rough:
+        losses = np.append(losses[:-1:_SOME], losses[-1])
+    least = LeastOfBounds(
+        lambda places, at, _: _log_terms(levels, places, at),
+        partial(_log_estimates, levels),
+        len(levels),
+    )
     known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
+    # the best level is searched at some thresholds; far out the noise alone says more
+    first = np.zeros(losses.size, dtype=bool)
+    first[::_EVERY] = first[-1] = True
+    estimated = np.interp(losses, losses[first], least.log_estimates(losses[first]))
+    worth = estimated < known + _NOT_BEHIND
+    high = known.copy()
+    for some in (first & worth, ~first & worth):
+        if some.any():
+            high[some] = least.log_values(losses[some], np.zeros(int(some.sum())))
     high = np.minimum(np.minimum(high, known), 0.0)
     return _with_revealed(losses, np.minimum.accumulate(high))
 
 
-_NEGLIGIBLE = 7.0
-"""So many nats below what is added anyway, Chernoff's bound is good enough."""
+_NEGLIGIBLE, _EVERY, _SOME, _NOT_BEHIND = 7.0, 4, 2, 3.0
+"""So many nats below what is added anyway, Chernoff's bound is good enough; at every so many thresholds
+the best c is searched; every so many are enough for a rough pair; and so many nats estimates may be above
+what is known anyway."""
+
+
+def _variables(
+    levels: Sequence[NullRecordClones], places: Places, losses: Array, *, is_ahead: bool
+) -> ManySums:
+    """The sums of B (X - x) over all places, or of B (1 - x X), one for each loss with its level."""
+    parts = [
+        levels[place].variable(losses[places == place], is_ahead=is_ahead)
+        for place in np.unique(places)
+    ]
+    order = np.argsort(np.argsort(places, kind="stable"))
+    weights, values, errors = (np.concatenate(part)[order] for part in zip(*parts, strict=True))
+    return ManySums(weights, values, errors, np.full(losses.size, float(levels[0].batches)))
+
+
+def _at_levels(
+    levels: Sequence[NullRecordClones], places: Places, losses: Array
+) -> tuple[Array, Array]:
+    """Logs of what is added at each loss with its level, and of what expectations are divided by."""
+    added, shares = np.empty(losses.size), np.empty(losses.size)
+    for place in np.unique(places):
+        here = places == place
+        added[here] = levels[place].log_added(losses[here])
+        shares[here] = levels[place].log_share
+    return added, shares
+
+
+def _log_terms(
+    levels: Sequence[NullRecordClones], places: Places, losses: Array
+) -> tuple[Array, Array]:
+    """Logs of upper bounds on both terms of the larger profile at each loss with its level."""
+    log_added, log_share = _at_levels(levels, places, losses)
+    log_high = np.full(losses.size, -np.inf)
+    for is_ahead in (True, False):
+        sums = _variables(levels, places, losses, is_ahead=is_ahead)
+        tilts = sums.tilts()
+        logs = sums.log_ceilings(tilts) - log_share
+        # Chernoff's bound is good enough where the other direction is larger, or what is added
+        rows = np.flatnonzero(logs > np.maximum(log_high, log_added - _NEGLIGIBLE))
+        sharp = sums.chosen(rows).log_uppers(tilts[rows]) - log_share[rows]
+        logs[rows] = np.minimum(logs[rows], sharp)
+        log_high = np.maximum(log_high, logs)
+    return log_high + _MARGIN, log_added
+
+
+def _log_estimates(
+    levels: Sequence[NullRecordClones], places: Places, losses: Array
+) -> tuple[Array, Array]:
+    """About the same in one direction, for plans."""
+    log_added, log_share = _at_levels(levels, places, losses)
+    sums = _variables(levels, places, losses, is_ahead=True)
+    return sums.log_estimates(sums.tilts()) - log_share, log_added
 
 
 def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:

@@ -97,8 +97,14 @@ def _largest(order: ShuffledEpoch, step: float) -> AtomicPair:
 
 
 @lru_cache(maxsize=64)
-def _hidden(noise_multiplier: float, batches: int) -> AtomicPair:
-    return dominating_epoch(noise_multiplier, batches)
+def _hidden(noise_multiplier: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
+    return dominating_epoch(noise_multiplier, batches, is_rough=is_rough)
+
+
+def _hidden_epochs(mechanism: DPSGD, _: Adjacency, *, is_rough: bool = False) -> PairCounts:
+    scheme = _scheme(mechanism)
+    batches = scheme.examples_per_epoch // scheme.batch_size
+    return ((_hidden(mechanism.noise_multiplier, batches, is_rough=is_rough), scheme.epochs),)
 
 
 @bound(
@@ -142,8 +148,9 @@ def _can_hide(mechanism: DPSGD) -> bool:
     source="feldman2021",
     proof="shuffled-batches",
     applies=_can_hide,
+    rough=partial(_hidden_epochs, is_rough=True),
 )
-def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def null_record_clones_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches: other records pass for the null record.
 
         H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
@@ -165,9 +172,7 @@ def null_record_clones_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> delta > math.sqrt(math.expm1(1 / 16) / (2 * math.pi * 10**4))  # mean of T exact clones
     True
     """
-    scheme = _scheme(mechanism)
-    pair = _hidden(mechanism.noise_multiplier, scheme.examples_per_epoch // scheme.batch_size)
-    return ((pair, scheme.epochs),)
+    return _hidden_epochs(mechanism, adjacency)
 
 
 def _has_vacancy(mechanism: DPSGD) -> bool:

@@ -15,15 +15,15 @@ chords.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.bracket import Side
-from sharpdp.numerics.expected_positive_part import Sums
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ndtr, normal_nodes
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -39,17 +39,8 @@ LEAST_NOISE, MOST_NOISE = 0.3, 1000.0
 """With less noise ratios within a cell differ too much for the rule that integrates over it; with more,
 they are too close to one for the lattices of the worst policy."""
 
-# Cells above zero and below, and those from which cap and floor are chosen.
-_CELLS, _FEW_CELLS = (120, 80), 100
-_GAUSS_POINTS, _FEW_POINTS = 10, 2
-# How far cells reach, in deviations: mass beyond is 1e-21 and counts at its full value.
-_REACH = 9.5
-# The cap is this many times what the other batches lack on average, and so many of their deviations.
-_CAP_DRIFTS, _CAP_SPREADS = 1.2, 3.0
-# The floor is so many times the mean of the positive parts, and so many of their deviations.
-_FLOOR_MEANS, _FLOOR_SPREADS = 1.5, 4.0
-# Rounding of values relative to the ratios that they are differences of, and of all that is added up.
-_VALUE_UNITS, _MARGIN = 256.0 * UNIT_ROUNDOFF, 1e-9
+# Rounding of all that is added up.
+_MARGIN = 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this; farther in a run of few epochs,
 # where single epochs decide.
@@ -72,160 +63,70 @@ _LESS_CARE = 0.3
 _LOG_REST = -37.0
 
 
-@dataclass(frozen=True)
-class Step:
-    """The variable W of one batch at x = e^loss; z is normal and s the noise.
-
-    With the ratios R1 = e^{z/s - 1/(2 s^2)} and R2 = e^{2 z/s - 2/s^2} of normal distributions
-    at distance one and two, W has the positive part of ``above`` and the negative part of ``below``:
-
-        forward    above = R2 - x R1,  below = 1 - x R1    for H_x(P||Q), zero-out
-        backward   above = R1 - x,     below = R1 - x R2   for H_x(Q||P), zero-out
-        replaced   above = R2 - x,     below = 1 - x R2    for replace-one, both directions
-    """
-
-    noise: float
-    loss: float
-    kind: str
-
-    def _ratio(self, z: Array, distance: float) -> Array:
-        return np.asarray(np.exp(distance * z / self.noise - 0.5 * (distance / self.noise) ** 2))
-
-    @property
-    def _distances(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The distances of the two ratios in `above`, and of those in `below`."""
-        return {
-            "forward": ((2.0, 1.0), (0.0, 1.0)),
-            "backward": ((1.0, 0.0), (1.0, 2.0)),
-            "replaced": ((2.0, 0.0), (0.0, 2.0)),
-        }[self.kind]
-
-    def _values(self, z: Array, distances: tuple[float, float]) -> tuple[Array, Array]:
-        """The difference of two ratios, and the sum of their sizes."""
-        first = self._ratio(z, distances[0])
-        second = math.exp(self.loss) * self._ratio(z, distances[1])
-        return first - second, first + second
-
-    def start(self, distances: tuple[float, float]) -> float:
-        """The z from which on the difference has the sign that it has for large z."""
-        first, second = distances
-        s = self.noise
-        return 0.5 * (first + second) / s + s * self.loss / (first - second)
-
-    def law(self, stops: tuple[float, float], cells: tuple[int, int]) -> Law:
-        """W spread onto cells that end at these z, above zero and below."""
-        (up, down), (above, below), s = self._distances, stops, self.noise
-        starts = self.start(up), self.start(down)
-        moved = above - up[0] / s, above - up[1] / s
-        positive, negative, *beyond = ndtr(-np.array([*starts, *stops, *moved])).tolist()
-        high = self._part(up, above, cells[0])
-        low = self._part(down, below, cells[1])
-        high[0][-1] += beyond[0]
-        low[0][-1] += beyond[1]
-        zero = max(1.0 - (positive + negative), 0.0)
-        return Law(
-            np.concatenate([low[0][::-1], [zero], high[0]]),
-            np.concatenate([low[1][::-1], [0.0], high[1]]),
-            np.concatenate([low[2][::-1], [0.0], high[2]]),
-            self._beyond(beyond[0], beyond[2:], float(high[1][-1])),
-        )
-
-    def _part(
-        self, distances: tuple[float, float], stop: float, cells: int, points: int = _GAUSS_POINTS
-    ) -> tuple[Array, Array, Array]:
-        """Weights, values and errors of one sign, on cells from the start to the stop, none beyond."""
-        edges = np.linspace(self.start(distances), stop, cells)
-        values, sizes = self._values(edges, distances)
-        values[0] = 0.0
-        z, density = normal_nodes(edges, points)
-        rise = np.diff(values)[:, None]
-        up = np.clip((self._values(z, distances)[0] - values[:-1, None]) / rise, 0.0, 1.0)
-        weights = np.zeros(cells)
-        weights[:-1] += np.sum(density * (1.0 - up), axis=1)
-        weights[1:] += np.sum(density * up, axis=1)
-        return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
-
-    def _beyond(self, mass: float, moved_masses: Sequence[float], value: float) -> float:
-        """E(W - value)_+ for the value at the stop, rounded up; masses beyond it under three laws."""
-        gained, lost = moved_masses
-        return max(gained - math.exp(self.loss) * lost - value * mass, 0.0) + _MARGIN * gained
-
-    def stops(self, count: int, shift: float) -> tuple[float, float]:
-        """Where to put the cap and the floor for so many copies that have to make up for `shift`.
-
-        Any choice is safe; this one makes jumps beyond the cap decisive, and a value at the floor fatal.
-        """
-        up, down = self._distances
-        high = self._part(up, _farthest(self, up), _FEW_CELLS, _FEW_POINTS)
-        low = self._part(down, _farthest(self, down), _FEW_CELLS, _FEW_POINTS)
-        edges = np.linspace(self.start(up), _farthest(self, up), _FEW_CELLS)
-        mean, square = _clipped_moments(high[0], high[1])
-        floors = _FLOOR_MEANS * count * mean + _FLOOR_SPREADS * np.sqrt(count * square)
-        below, below_square = _clipped_moments(low[0], -low[1])
-        index = np.minimum(np.searchsorted(-low[1], np.maximum(floors, high[1])), _FEW_CELLS - 1)
-        mean, square = mean - below[index], square + below_square[index]
-        needed = _CAP_DRIFTS * (shift - count * mean)
-        needed = needed + _CAP_SPREADS * np.sqrt(count * np.maximum(square - mean**2, 0.0))
-        enough = high[1] >= np.maximum(needed, high[1][1])
-        chosen = int(np.argmax(enough)) if enough.any() else _FEW_CELLS - 1
-        below_edges = np.linspace(self.start(down), _farthest(self, down), _FEW_CELLS)
-        return float(edges[chosen]), float(below_edges[max(index[chosen], 1)])
-
-
-def _farthest(step: Step, distances: tuple[float, float]) -> float:
-    """The last z that is looked at: beyond it the larger ratio has next to no mass."""
-    return max(max(distances) / step.noise + _REACH, step.start(distances) + 1.0)
-
-
-def _clipped_moments(weights: Array, values: Array) -> tuple[Array, Array]:
-    """Mean and mean square of min(value, cap) for a cap at each of the rising values."""
-    tail = np.append(np.cumsum(weights[::-1])[::-1][1:], 0.0)
-    mean = np.cumsum(weights * values) + tail * values
-    square = np.cumsum(weights * values**2) + tail * values**2
-    return mean, square
-
-
-@dataclass(frozen=True)
-class Law:
-    """Finitely many values with their weights and errors, and the mean of what is beyond the last."""
-
-    weights: Array
-    values: Array
-    errors: Array
-    beyond: float
-
-
 Half: TypeAlias = tuple[Array, Array]
 """Losses from zero on, and upper bounds on the log of one profile at them."""
 
 
-def spaced_half(value: Callable[[float, float], float], tolerance: float) -> Half:
+Profile: TypeAlias = Callable[[Array, Array], Array]
+"""From rising losses, and shares that may be added to values there, to bounds on the log of a profile."""
+
+
+def spaced_half(
+    values: Profile, estimates: Callable[[Array], Array], known: GaussianPair, tolerance: float
+) -> Half:
     """Losses from zero on, spaced so that chords are close, and bounds on the log of a profile at them.
 
-    The next loss is chosen so that the chord to it is a share of the profile above it that grows
-    with the logarithm of the profile: tails need less care than the bulk. No tolerance below
-    `_FINE` is of use: the theorem leaves more. `value` takes a loss and the share that it may add.
+    Chords are a share of the profile above it that grows with the logarithm of the profile: tails need
+    less care than the bulk. No tolerance below `_FINE` is of use: the theorem leaves more. A first look
+    at places where estimates fall by some nats says how many thresholds are needed between them. The
+    profile is also at most that of a known pair.
     """
     tolerance = max(tolerance, _FINE)
-    losses, values = [0.0], [value(0.0, tolerance)]
-    # the profile falls by its size within its size
-    step = math.exp(values[0]) * math.sqrt(8.0 * tolerance)
-    last = step
-    while values[-1] > _LOG_REST and len(losses) < _MOST_THRESHOLDS:
-        allowed = tolerance * (1.0 + _LESS_CARE * (values[0] - values[-1]))
-        new = min(value(losses[-1] + step, allowed), values[-1])
-        rate = max((values[-1] - new) / step, _SLOWEST)
-        best = math.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
-        left = _MOST_THRESHOLDS - len(losses)
-        if left < 0.25 * _MOST_THRESHOLDS:  # what is beyond the last one counts as revealed
-            best = max(best, 2.0 * (new - _LOG_REST) / (rate * left))
-        if step > _TOO_FAR * best and step > _SHORTEST * last:
-            step *= 0.5
-            continue
-        losses.append(losses[-1] + step)
-        values.append(new)
-        last, step = step, min(max(best, _SHORTEST * step), 2.0 * step)
-    return np.array(losses), np.array(values)
+    end = known.mu * (_FARTHEST + 0.5 * known.mu)
+
+    def below(logs: Array, losses: Array) -> Array:
+        return np.minimum(logs, known.log_hockey_stick(losses) + _MARGIN)
+
+    def bounded(losses: Array, fallen: Array) -> Array:
+        allowed = tolerance * (1.0 + _LESS_CARE * fallen)
+        return below(values(losses, allowed), losses)
+
+    grid = np.append(0.0, np.geomspace(_NEAREST * end, end, _ESTIMATES))
+    estimated = np.minimum.accumulate(below(estimates(grid), grid))
+    levels = [float(estimated[0])]
+    while levels[-1] > _LOG_REST:
+        fallen = levels[0] - levels[-1]
+        care = _FIRST_LOOK * math.sqrt(tolerance * (1.0 + _LESS_CARE * fallen))
+        levels.append(levels[-1] - max(care, _LEAST_LOOK * (1.0 + 0.1 * fallen)))
+    losses = np.unique(np.append(0.0, np.interp(-np.array(levels[1:]), -estimated, grid)))
+    logs = np.minimum.accumulate(bounded(losses, estimated[0] - np.interp(losses, grid, estimated)))
+    size = min(int(np.sum(logs > _LOG_REST)) + 1, losses.size)
+    losses, logs = losses[:size], logs[:size]
+    # slopes between the new ones show where still more are needed
+    for spared in _SPARED if size > 1 else ():
+        more = _between(losses, logs, tolerance, spared)
+        if more.size:
+            added = bounded(more, logs[0] - np.interp(more, losses, logs))
+            losses, logs = np.append(losses, more), np.append(logs, added)
+            order = np.argsort(losses, kind="stable")
+            losses, logs = losses[order], np.minimum.accumulate(logs[order])
+    return losses, logs
+
+
+def _between(losses: Array, logs: Array, tolerance: float, spared: float) -> Array:
+    """Losses between these at which chords are close, by the slopes between them."""
+    apart = np.diff(losses)
+    rate = np.maximum(-np.diff(logs) / apart, _SLOWEST)
+    allowed = tolerance * (1.0 + _LESS_CARE * (logs[0] - 0.5 * (logs[1:] + logs[:-1])))
+    wanted = apart / np.sqrt(8.0 * allowed / (rate * (rate + 1.0)))
+    wanted *= min(1.0, _MOST_THRESHOLDS / float(np.sum(wanted)))
+    pieces = np.maximum(np.ceil(wanted - spared), 1.0)
+    return np.concatenate(
+        [
+            start + step * np.arange(1.0, number) / number
+            for start, step, number in zip(losses, apart, pieces, strict=False)
+        ]
+    )
 
 
 def pair_above(ahead: Half, behind: Half) -> AtomicPair:
@@ -233,6 +134,7 @@ def pair_above(ahead: Half, behind: Half) -> AtomicPair:
     start = min(ahead[1][0], behind[1][0])
     halves, revealed = [], []
     for losses, logs in (ahead, behind):
+        assert losses[0] == 0.0, "both profiles are needed where they meet"
         values = np.minimum(np.exp(np.minimum(logs, start)), 1.0)
         with np.errstate(divide="ignore"):
             log_more = np.log(values[:-1] - values[-1])
@@ -310,13 +212,15 @@ class VacantEpoch:
 
     def _half(self, kind: str, tolerance: float) -> Half:
         """Losses from zero on, and upper bounds on the log of one profile at them, by the theorem."""
-        revealed = GaussianPair((2.0 if kind == "replaced" else 1.0) / self.noise)
+        known = GaussianPair((2.0 if kind == "replaced" else 1.0) / self.noise)
 
-        def value(loss: float, allowed: float) -> float:
-            known = float(revealed.log_hockey_stick(np.array([loss]))[0]) + _MARGIN
-            return min(self.log_value(loss, kind, allowed), known)
+        def values(losses: Array, allowed: Array) -> Array:
+            return self.log_values(losses, kind, allowed)
 
-        return spaced_half(value, tolerance)
+        def estimates(losses: Array) -> Array:
+            return self._worst(losses, kind, self.batches).log_estimates() + math.log(self.share)
+
+        return spaced_half(values, estimates, known, tolerance)
 
     def _lowered(
         self,
@@ -458,10 +362,21 @@ class VacantEpoch:
 
     def log_value(self, loss: float, kind: str, tolerance: float) -> float:
         """An upper bound on log H_x at x = e^loss, by the theorem."""
-        values = self._mixed(
-            lambda count: np.array([self._log_value(loss, kind, tolerance, count)])
-        )
-        return float(values[0])
+        return float(self.log_values(np.array([loss]), kind, np.array([tolerance]))[0])
+
+    def log_values(self, losses: Array, kind: str, tolerances: Array) -> Array:
+        """Upper bounds on log H_x at many x = e^loss, by the theorem."""
+        least = np.full(losses.size, _LOG_REST - math.log(self.share))
+
+        def value(count: int) -> Array:
+            found = self._worst(losses, kind, count).log_values(0.3 * tolerances, least)
+            return found + math.log(self.share) + _MARGIN
+
+        return self._mixed(value)
+
+    def _worst(self, losses: Array, kind: str, count: int) -> WorstBatches:
+        shifts = np.array([self._shift(loss) for loss in losses.tolist()])
+        return WorstBatches(self.noise, kind, losses, np.full(losses.size, float(count)), shifts)
 
     def log_worst_value(self, loss: float, kind: str) -> float:
         """An upper bound on log H_x at x = e^loss, by the worst policy of all other examples."""
@@ -484,22 +399,16 @@ class VacantEpoch:
         """What the event of being left out adds, (x - 1) absent / share, rounded down."""
         return self.absent * math.expm1(loss) / self.share * (1.0 - _MARGIN)
 
-    def _log_value(self, loss: float, kind: str, tolerance: float, count: int) -> float:
-        step, shift = Step(self.noise, loss, kind), self._shift(loss)
-        law = step.law(step.stops(count, shift), _CELLS)
-        values = law.values - shift / count
-        errors = law.errors + 4.0 * UNIT_ROUNDOFF * np.abs(values)
-        used = law.weights > 0.0
-        sums = Sums(law.weights[used], values[used][None], errors[used][None], float(count))
-        tilts = sums.tilts()
-        log_high = float(sums.log_ceilings(tilts)[0])
-        if log_high > _LOG_REST - math.log(self.share):
-            log_high = min(log_high, sums.log_sharp_upper(0, float(tilts[0]), 0.3 * tolerance))
-        log_beyond = math.log(count * law.beyond)
-        return float(np.logaddexp(log_high, log_beyond)) + math.log(self.share) + _MARGIN
-
 
 _USUAL, _FINE = 1e-3, 1e-4
-_MOST_THRESHOLDS, _SLOWEST, _TOO_FAR, _SHORTEST = 400, 1e-3, 1.6, 0.3
-"""So many thresholds at most; the least rate at which the profile is taken to fall when the next one is
-chosen; a step is halved that is so many times too long, but not below this share of the last one."""
+_MOST_THRESHOLDS, _SLOWEST, _SPARED = 400.0, 1e-3, (0.4, 0.6)
+"""About so many thresholds at most; the least rate at which the profile is taken to fall when others are
+chosen; and the part of a threshold between two that is spared, at first and in the end."""
+
+_FARTHEST, _NEAREST, _ESTIMATES = 8.7, 1e-5, 24
+"""The last threshold in deviations of the noise alone, whose profile is below e^-37 there; the first one
+of the estimates, as a share of it; and how many of them there are."""
+
+_FIRST_LOOK, _LEAST_LOOK = 5.5, 0.8
+"""By how many times the root of the tolerance estimates fall between thresholds that are looked at first,
+and by how many nats at least; that grows with the fall."""
