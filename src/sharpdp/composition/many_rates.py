@@ -117,8 +117,8 @@ def _read_off(
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for extreme rates, for few rates of a single pair unless many were asked, and where the table leaves
-    an answer wider than asked.
+    NaN for extreme rates, for few rates of a single pair unless many were asked, and where the table
+    leaves an answer wider than asked.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
