@@ -35,6 +35,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -216,19 +217,14 @@ class PhaseTable:
     ) -> None:
         """Take the exponentials of one block of indices, and of the starts of all blocks."""
         self._fine = np.exp(1j * np.multiply.outer(step * np.arange(block_size), points)).T
-        self._blocks, self._block = np.unique(indices // block_size, return_inverse=True)
-        self._coarse = np.exp(1j * np.multiply.outer(step * block_size * self._blocks, points))
+        blocks, self._block = np.unique(indices // block_size, return_inverse=True)
+        self._coarse = np.exp(1j * np.multiply.outer(step * block_size * blocks, points))
         self._within = indices % block_size
 
     def sums(self, weights: Array) -> ComplexArray:
         """sum_j w_j e^{i k step x_j} at each index k."""
-        # matrix products this small stay on one thread: waiting for a second one takes longer
-        rows = max((1 << 15) // self._fine.size, 1)
-        parts = [
-            (self._coarse[row : row + rows] * weights) @ self._fine
-            for row in range(0, self._blocks.size, rows)
-        ]
-        return np.asarray(np.concatenate(parts)[self._block, self._within])
+        every = matrix_product(self._coarse * weights, self._fine)
+        return np.asarray(every[self._block, self._within])
 
 
 MANY_POINTS = 64
@@ -579,7 +575,8 @@ class TrapezoidTerms:
         fine, coarse = turns[:, None] * t[:_FINE], turns[:, None] * t[::_FINE]
         turned = np.concatenate([np.cos(fine), np.sin(fine)], axis=1)
         to_real, to_imag = self._blocks
-        terms = np.cos(coarse) * (turned @ to_real) - np.sin(coarse) * (turned @ to_imag)
+        terms = np.cos(coarse) * matrix_product(turned, to_real)
+        terms -= np.sin(coarse) * matrix_product(turned, to_imag)
         return np.asarray(terms.sum(axis=1))
 
     @cached_property

@@ -25,6 +25,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_events import Attacks
@@ -193,7 +194,7 @@ class _Chain:
     def after(self, base: Array, record: Array) -> tuple[Array, Array]:
         """Both measures after one more batch, of scores on the first nodes."""
         size = base.size
-        both = np.stack([base, record]) @ self.base[:size]
+        both = matrix_product(np.stack([base, record]), self.base[:size])
         return both[0], both[1] + base @ self.record[:size]
 
 

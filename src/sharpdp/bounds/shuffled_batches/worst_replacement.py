@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
 
 __all__ = ["WorstReplacement"]
@@ -400,8 +401,8 @@ class _Operator:
             places,
             ends.rows,
             cells.rows,
-            ends.rows @ beyond + ends.over,
-            cells.rows @ beyond[:few] + cells.over,
+            matrix_product(ends.rows, beyond) + ends.over,
+            matrix_product(cells.rows, beyond[:few]) + cells.over,
             float(nodes[-1] - nodes[-2]) * step,
         )
 
@@ -414,6 +415,7 @@ class _Operator:
         """The largest value after one more step with one of the variables, at each node."""
         slope = max(float(values[-1] - values[-2]) / self.last_step, 1.0) * (1.0 + 1e-12)
         reached = (self.places @ values).reshape(self.size, values.size)
-        ends = self.ends @ reached + slope * self.ends_beyond
-        cells = self.cells @ reached[: self.cells.shape[1]] + slope * self.cells_beyond
+        ends = matrix_product(self.ends, reached) + slope * self.ends_beyond
+        cells = matrix_product(self.cells, reached[: self.cells.shape[1]])
+        cells += slope * self.cells_beyond
         return np.asarray(np.maximum(np.max(ends, axis=0), np.max(cells, axis=0)))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp.composition.sampled_gaussian.moments import IntegrandGrid, lattice, log_lift
 from sharpdp.composition.sampled_gaussian.steps import NO_OVERFLOW, StepRows
 from sharpdp.numerics.contour import SUM_ERROR, Tilted, log_strip_error, step_for
+from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, log_convexity_gap, log_sum
 
 MOST_NODES = 20_000
@@ -60,13 +61,9 @@ class QuadratureTable(Tilted):
         fine_real, fine_imag = self.weights * fine_real, self.weights * fine_imag
         fine = np.sum(fine_real, axis=1) + 1j * np.sum(fine_imag, axis=1)
         coarse = np.sum(self.weights * real, axis=1) + 1j * np.sum(self.weights * imag, axis=1)
-        product = np.zeros((rows, columns), dtype=complex)
-        # larger matrix products are given to several threads, whose waiting costs more than they save
-        block = max((1 << 18) // (rows * columns), 1)
-        for start in range(0, self.offsets.size, block):
-            some = slice(start, start + block)
-            x, y, u, v = real[:, some], imag[:, some], fine_real[:, some].T, fine_imag[:, some].T
-            product += (x @ u - y @ v) + 1j * (x @ v + y @ u)
+        u, v = fine_real.T, fine_imag.T
+        product = matrix_product(real, u) - matrix_product(imag, v) + 0j
+        product.imag = matrix_product(real, v) + matrix_product(imag, u)
         psi = (product + coarse[:, None] + fine).ravel()[:count]
         sizes = np.sqrt(np.multiply.outer(-2.0 * coarse.real, -2.0 * fine.real)).ravel()[:count]
         # rounded frequencies and factors, one more product and two more additions
