@@ -55,7 +55,7 @@ def test_an_audit_of_another_run_is_refused() -> None:
 
 
 def test_audits_of_batches_and_of_steps() -> None:
-    scheme = dp.PoissonBatches(dataset_size=100, batch_size=10, epochs=1)
+    scheme = dp.PoissonBatches(dataset_size=100, batch_size=1, epochs=3)
     run = dp.account(dp.DPSGD(scheme, noise_multiplier=1.0))
     drawn = audit.sampler(batches=scheme.batches(0), scheme=scheme)
     replayed = audit.replay(

@@ -69,8 +69,8 @@ def test_calibrated_values_stand_with_all_digits(capsys: Captured) -> None:
     "line",
     [
         "shuffle --users 100 200 --local-epsilon 1 --delta 1e-6",
-        "tradeoff --noise-multiplier 2 --sample-rate 0.01 --steps 10 20 --fpr 0.1",
-        "risk --noise-multiplier 2 --sample-rate 0.01 --steps 10 --prior 0.5 0.1",
+        "tradeoff --noise-multiplier 2 --sample-rate 0.01 --steps 500 600 --fpr 0.1",
+        "risk --noise-multiplier 2 --sample-rate 0.01 --steps 500 --prior 0.5 0.1",
         "compare shuffle --users 100 200 --local-epsilon 1 --delta 1e-6",
         "design --users 100 200 --local-epsilon 1",
         "account laplace --delta 1e-6",
@@ -85,7 +85,7 @@ def test_tables_of_sweeps_have_a_row_per_run(line: str, capsys: Captured) -> Non
         assert "group size" in text
         return
     text = printed(line, capsys)
-    name = "prior" if "prior" in line else "steps" if "steps 10 20" in line else "users"
+    name = "prior" if "prior" in line else "steps" if "steps 500 600" in line else "users"
     assert f" {name} " in text
     assert "you must ensure" in text
 

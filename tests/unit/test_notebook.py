@@ -98,7 +98,7 @@ def answers() -> dict[str, Any]:
         "risk": gaussian.risk(),
         "comparison": dp.compare(LONG, delta=1e-5),
         "samplers": dp.compare_samplers(
-            noise_multiplier=1.0, dataset_size=60, batch_size=10, epochs=1, delta=1e-5
+            noise_multiplier=1.0, dataset_size=60, batch_size=60, epochs=1, delta=1e-5
         ),
         "mixture": dp.compare_mixture(
             dp.Mixture(components=[PAIR, PAIR], weights=[0.75, 0.25]), fpr=0.1
