@@ -117,7 +117,8 @@ def test_no_walk_goes_further_than_its_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trials", "span", "deepest"), [(3, 4, 3), (400, 90, 12), (60_000, 40, 30)]
+    ("trials", "span", "deepest"),
+    [(3, 4, 3), (400, 90, 12), (60_000, 40, 30), (200_000, 40, 40)],  # the last in many panels
 )
 def test_tables_of_fair_coins(trials: int, span: int, deepest: int) -> None:
     """Masses and tails that are read off a table are as accurate as those that are not."""
