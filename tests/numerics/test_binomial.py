@@ -117,12 +117,19 @@ def test_no_walk_goes_further_than_its_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trials", "span", "deepest"), [(3, 4, 3), (400, 90, 12), (60_000, 40, 30)]
+    ("trials", "span", "deepest", "asked"),
+    [
+        (3, 4, 3, 40_000),
+        (400, 90, 12, 40_000),
+        (60_000, 40, 30, 40_000),
+        (1_000_000, 500, 3, 40_000),  # next to the mean, where answers take longer
+        (1_000_000, 3000, 3, 300_000),  # too large to be held at once
+    ],
 )
-def test_tables_of_fair_coins(trials: int, span: int, deepest: int) -> None:
+def test_tables_of_fair_coins(trials: int, span: int, deepest: int, asked: int) -> None:
     """Masses and tails that are read off a table are as accurate as those that are not."""
     rng = np.random.default_rng([trials, 3])
-    c = rng.integers(trials, trials + span, 40_000).astype(float)
+    c = rng.integers(trials, trials + span, asked).astype(float)
     near = 0.5 * (c + 1.0) - 0.5 * np.sqrt(c) * rng.uniform(0.0, deepest, c.size)
     b = np.clip(np.floor(near), 0.0, c)
     log_at, ratio = fair_coins(c, b)

@@ -15,6 +15,7 @@ from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvalu
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
+from tests.reference.shuffle import blanket_delta
 
 RUNS = {
     "Poisson": dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0),
@@ -311,3 +312,33 @@ def test_where_nothing_is_learned_nothing_is_found() -> None:
         assert np.all(values <= high)
         assert np.all(high - low <= 1e-3)
         assert run.epsilon(-3.0, 1e-3) == (0.0, 0.0)
+
+
+def test_few_rates_next_to_one_among_many_against_neyman_and_pearson() -> None:
+    """The best test of a listed pair rejects by the ratio, and one outcome in part; both directions."""
+    rng = np.random.default_rng(8)
+    p, q = rng.dirichlet(np.ones(12)), rng.dirichlet(np.ones(12))
+    fprs = np.append(np.geomspace(1e-6, 0.03, 30), [0.3, 0.6, 0.9])
+
+    def hits(ahead: np.ndarray, behind: np.ndarray) -> np.ndarray:
+        order = np.argsort(-ahead / behind)
+        rejected = np.append(0.0, np.cumsum(behind[order]))
+        return np.interp(fprs, rejected, np.append(0.0, np.cumsum(ahead[order])))
+
+    truth = np.maximum(hits(p, q), hits(q, p))
+    answer = dp.account(dp.FinitePair(p=p.tolist(), q=q.tolist())).tpr(fpr=fprs)
+    assert 0 < np.sum(truth > 0.5) <= many_questions.FEW
+    assert np.all(answer.lower <= truth * (1.0 + 1e-12))
+    assert np.all(truth * (1.0 - 1e-12) <= answer.upper)
+    assert np.all(answer.upper - answer.lower <= 1.01e-3 * answer.upper)
+
+
+def test_many_epsilons_of_a_million_users_against_balls() -> None:
+    """Where all are asked at once a quicker pair answers, which is as safe and nearly as sharp."""
+    deltas = np.geomspace(1e-9, 1e-3, 9)
+    answer = dp.account(dp.ShuffledReports(users=1_000_000, local_epsilon=2.0))
+    upper = np.asarray(answer.epsilon(delta=deltas).upper)
+    for delta, epsilon in zip(deltas[::4], upper[::4], strict=True):
+        assert float(blanket_delta(1_000_000, 2.0, float(epsilon)).upper()) <= delta
+        before = float(epsilon) * (1.0 - 1e-3)
+        assert float(blanket_delta(1_000_000, 2.0, before).lower()) > delta

@@ -12,9 +12,11 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds.registry import Bound
+from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition
 from sharpdp.derivations import Derivations
+from sharpdp.numerics.special import Array
 
 BINS = dp.BallsAndBins(dataset_size=100, batch_size=10, epochs=2)
 RUN = dp.DPSGD(BINS, noise_multiplier=1.0)
@@ -160,3 +162,34 @@ def test_a_direction_that_is_far_behind_is_not_asked_at_all_values(
         one = answer.delta(epsilon=float(epsilons[index]))
         assert many.lower[index] == pytest.approx(one.lower, rel=2e-3)
         assert many.upper[index] == pytest.approx(one.upper, rel=2e-3)
+
+
+def test_what_is_far_behind_is_looked_at_by_quicker_pairs_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors: set[float] = set()
+    original = ShufflePair.call_and_tails
+
+    def call(self: ShufflePair, loss: Array) -> Array:
+        errors.add(self.error)
+        return original(self, loss)
+
+    monkeypatch.setattr(ShufflePair, "call_and_tails", call)
+    response = dp.RandomizedResponse(local_epsilon=2.0123, categories=6)
+    answer = dp.account(dp.ShuffledReports(users=10_000, randomizer=response))
+    (own,) = (way for way in answer.upper_derivations if way.bounds[0].name == "own_blanket_upper")
+    alone = answer.only(own).epsilon(delta=1e-6)
+    assert answer.epsilon(delta=1e-6).upper == alone.upper
+    assert errors == {1e-3}  # that of the pair that plans
+
+
+def test_what_is_ahead_is_asked() -> None:
+    """Of very many users the bound on any randomizer is sharper than the randomizer's own blanket."""
+    response = dp.RandomizedResponse(local_epsilon=1.0, categories=3)
+    answer = dp.account(dp.ShuffledReports(users=10**8, rounds=50, randomizer=response))
+    uppers = {
+        way.bounds[0].name: float(answer.only(way).epsilon(delta=1e-20).upper)
+        for way in answer.upper_derivations
+    }
+    assert uppers["shared_clones_upper"] < 0.9 * uppers["own_blanket_upper"]
+    assert float(answer.epsilon(delta=1e-20).upper) <= uppers["shared_clones_upper"] * (1 + 1e-9)

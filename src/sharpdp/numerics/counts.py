@@ -16,7 +16,7 @@ looked at one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
@@ -46,13 +46,14 @@ _COARSE = 48
 _LOG_NOTHING = -1e300
 """Stands for the logarithm of zero where differences are taken."""
 
-_LEAST_ASKED, _MOST_TRIALS, _WIDEST, _PANEL = 1 << 13, 1 << 22, 1 << 20, 32
-"""From so many questions on masses are read off a table, for at most so many numbers of trials and so
-many neighbors of each; their logarithms are computed afresh after so many of them, so that products of
-10^9 do not overflow in between."""
+_LEAST_ASKED, _MOST_TRIALS, _MOST_TABLED, _WIDEST, _PANEL = 1 << 13, 1 << 22, 1 << 22, 1 << 20, 32
+"""From so many questions on masses are read off a table, for at most so many numbers of trials; all at
+once if it has at most so many entries, and no more neighbors than this. Logarithms are computed afresh
+after so many of these, so that products of 10^9 do not overflow in between."""
 
-_ENTRIES, _SLOWER = 8, 9
-"""Entries of a table that take no longer than an answer, which takes longer by so much near the mean."""
+_COLUMN, _ANSWER, _SLOWER, _SMALL = 500, 10, 35, 1600
+"""What takes as long as so many entries of a table: to begin a column, an answer without a table, and so
+much more of it near the mean, unless there are few trials."""
 
 Kernel = Callable[[Array, Array], tuple[Array, Array]]
 """At (count, threshold): a logarithm, and values in units of its exponential, stacked and not negative;
@@ -303,9 +304,11 @@ def fair_coins(trials: Array, hits: Array) -> tuple[Array, Array]:
             np.minimum.at(first, row.ravel(), b.ravel())
             column = (b - first[row]).astype(np.int64)
             width = int(column.max()) + 1
-            # an entry of the table takes a tenth of the time of an answer, or less near the mean
-            near = np.count_nonzero(c - 2.0 * b < 3.0 * np.sqrt(c))
-            if rows.size * width <= _ENTRIES * (c.size + _SLOWER * near) and width <= _WIDEST:
+            if rows.size * width <= min(8 * c.size, _MOST_TABLED):
+                return _read_off_coins(rows, first, row, column)
+            near = np.count_nonzero((c - 2.0 * b < 3.0 * np.sqrt(c)) & (c > _SMALL))
+            cost = width * (_COLUMN + rows.size)
+            if cost < _ANSWER * c.size + _SLOWER * near and width <= _WIDEST:
                 return _read_off_coins(rows, first, row, column)
     log_at = log_mass(c, b, 0.5)
     return log_at, beyond_over_at(c, c - b, 0.5, log_at)
@@ -315,17 +318,28 @@ def _read_off_coins(
     c: Array, first: Array, row: NDArray[np.int64], column: NDArray[np.int64]
 ) -> tuple[Array, Array]:
     """`fair_coins` for b = first + column, with the trials of some rows, off a table in panels."""
+    width = int(column.max()) + 1
+    panels = _coin_panels(c, first, width)
+    if c.size * width <= _MOST_TABLED:
+        tables = (np.concatenate(some).ravel() for some in zip(*panels, strict=True))
+        log_at, ratio = (table[row + c.size * column] for table in tables)
+        return log_at, ratio
     log_at, ratio = np.empty(row.size), np.empty(row.size)
     panel, place = column.ravel() // _PANEL, (column.ravel() % _PANEL) * c.size + row.ravel()
     order = np.argsort(panel.astype(np.uint16), kind="stable")
     ends = np.searchsorted(panel, np.arange(int(panel.max()) + 2), sorter=order).tolist()
-    here = beyond_over_at(c, c - first, 0.5)
-    width = int(column.max()) + 1
-    for start, (begin, end) in zip(range(0, width, _PANEL), pairwise(ends), strict=True):
-        logs, ratios, here = _coin_panel(c, first + start, here, min(width - start, _PANEL))
+    for (logs, ratios), (begin, end) in zip(panels, pairwise(ends), strict=True):
         asked = order[begin:end]
         log_at[asked], ratio[asked] = logs.ravel()[place[asked]], ratios.ravel()[place[asked]]
     return log_at.reshape(row.shape), ratio.reshape(row.shape)
+
+
+def _coin_panels(c: Array, first: Array, width: int) -> Iterator[tuple[Array, Array]]:
+    """`fair_coins` for so many b = first, first + 1, ... at each number of trials, some at a time."""
+    here = beyond_over_at(c, c - first, 0.5)
+    for start in range(0, width, _PANEL):
+        log_at, ratio, here = _coin_panel(c, first + start, here, min(width - start, _PANEL))
+        yield log_at, ratio
 
 
 def _coin_panel(c: Array, first: Array, here: Array, width: int) -> tuple[Array, Array, Array]:
