@@ -782,10 +782,10 @@ def _next_guess(seen: Sequence[Point], slope: float) -> float:
     inside, outside = ([at for at in seen if (at[1] <= 0.0) == side] for side in (True, False))
     if len(seen) < 3 or not inside or not outside:
         return place - excess / slope
-    ends = [min(part, key=lambda at: abs(at[1])) for part in (inside, outside)]
-    reach = 1.5 * max(abs(over) for _, over in ends)
-    others = [at for at in seen if at not in ends and abs(at[1]) <= reach]
-    return _crossing(*ends, sorted(others, key=lambda at: abs(at[1]))[:1])
+    a, b = (min(part, key=lambda at: abs(at[1])) for part in (inside, outside))
+    reach = 1.5 * max(abs(a[1]), abs(b[1]))
+    others = [at for at in seen if at not in (a, b) and abs(at[1]) <= reach]
+    return _crossing(a, b, sorted(others, key=lambda at: abs(at[1]))[:1])
 
 
 def _zero(points: Sequence[Point]) -> float:
