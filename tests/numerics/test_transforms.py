@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.numerics.contour import Atoms, gridded_transform
+from sharpdp.numerics.contour import Atoms, gridded_transform, gridded_transforms
 from tests.reference.balls import precision
 
 BITS = 250
@@ -58,6 +58,17 @@ def test_gridded_sums_are_within_their_claim(shape: str, count: int) -> None:
     check_gridded(points, weights, step=0.37, size=130, picks=[0, 1, 2, 64, 129])
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("count", [1, 300])
+def test_gridded_sums_of_many_rows_are_within_their_claim(shape: str, count: int) -> None:
+    """The second of three rows, each with points, weights and a step of its own."""
+    rng = np.random.default_rng(count)
+    rows = [layout(name, count, rng) for name in ("spread random", shape, "edge equal")]
+    points, weights = (np.stack(part) for part in zip(*rows, strict=True))
+    values, errors = gridded_transforms(points, weights, np.array([0.1, 0.37, 1.0]), 130)
+    check_sums(points[1], weights[1], 0.37, values[1], errors, [0, 1, 2, 64, 129])
+
+
 @pytest.mark.parametrize(
     "shape", ["same equal", "cluster equal", "cluster random", "spread random"]
 )
@@ -71,6 +82,17 @@ def check_gridded(
     points: np.ndarray, weights: np.ndarray, step: float, size: int, picks: list[int]
 ) -> None:
     values, errors = gridded_transform(points, weights, step, size)
+    check_sums(points, weights, step, values, errors, picks)
+
+
+def check_sums(
+    points: np.ndarray,
+    weights: np.ndarray,
+    step: float,
+    values: np.ndarray,
+    errors: np.ndarray,
+    picks: list[int],
+) -> None:
     with precision(BITS):
         t = [arb(step) * k for k in picks]
         truth = exact_sums(points, weights, t)

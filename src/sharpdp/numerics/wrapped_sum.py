@@ -131,10 +131,11 @@ class CircularSum:
 
         Numerics: each frequency k > 0 enters with at most 2 / (pi k) of its error.
         """
-        k = self._alive[0]
+        k, _, b, b_error = self._alive
         powers, bound = self._powers
-        count = int(k[-1]) + 1
-        b, b_error = (part[k] for part in self._transform(last, self._alive_phases, count))
+        if not np.array_equal(last, self.masses):
+            every, every_error = self._transform(last, self._alive_phases, int(k[-1]) + 1)
+            b, b_error = every[k], every_error[k]
         terms = b * powers
         rounding = 8.0 * UNIT_ROUNDOFF * (_UNITS + 2.0 * np.pi * k)
         error = np.abs(b) * bound + b_error * (np.abs(powers) + bound) + np.abs(terms) * rounding
@@ -157,6 +158,10 @@ class CircularSum:
         if key not in self._kernels:
             _, t, _, _ = self._alive
             t = t[t > 0.0]
-            ends = np.exp(-1j * np.multiply.outer(np.append(thresholds, top), t))
+            angles = np.multiply.outer(np.append(thresholds, top), t)
+            ends = np.empty(angles.shape, dtype=complex)
+            np.cos(angles, out=ends.real)
+            np.sin(angles, out=ends.imag)
+            np.conj(ends, out=ends)
             self._kernels[key] = (ends[:-1] - ends[-1]) / (1j * t)
         return self._kernels[key]

@@ -192,10 +192,13 @@ class RatioTest:
         """Probabilities under P and Q, moved to the safe side by their errors."""
         share, absent, s = self.order.share, self.order.absent, self.order.noise
         log_some = self.order.largest(np.array([self.cut]))
-        shifts = (0.0, self.order.other, 2.0)
-        nowhere, null_record, record = (
-            law.arcs(cell_masses(edges, shift / s), thresholds, top) for shift in shifts
+        record, null_record = (
+            law.arcs(cell_masses(edges, shift / s), thresholds, top)
+            for shift in (2.0, self.order.other)
         )
+        nowhere = (np.zeros(thresholds.size), 0.0)
+        if absent > 0.0:
+            nowhere = law.arcs(cell_masses(edges, 0.0), thresholds, top)
         p, q = (share * one[0] + absent * nowhere[0] for one in (record, null_record))
         p_slack, q_slack = (one[1] + nowhere[1] for one in (record, null_record))
         jump_p, jump_q = float(np.exp(log_some[0][0])), float(np.exp(log_some[1][0]))
