@@ -154,8 +154,8 @@ class Composable(AsksEpsilon, Protocol):
     def fresh(self) -> Composable:
         """The same without the work that earlier questions left."""
 
-    def log_deltas(self, epsilons: Array, width: float, /) -> Ends:
-        """The logarithms of the smallest deltas at epsilons >= 0."""
+    def final_log_deltas(self, epsilons: Array, width: float, /) -> Ends:
+        """The logarithms of the smallest deltas at epsilons >= 0, each an answer by itself."""
 
     def false_negative_rates(self, fprs: Array, width: float, /) -> Ends:
         """The smallest false-negative rates at false-positive rates."""
@@ -398,7 +398,7 @@ EPSILON = Question(
 DELTA = Question(
     "delta",
     "epsilon",
-    lambda run, epsilons, width: run.log_deltas(epsilons, width),
+    lambda run, epsilons, width: run.final_log_deltas(epsilons, width),
     lambda low, high, _: probability_ends(low, high),
     lambda run, epsilons, low: _is_below(run, epsilons, low),
 )
