@@ -391,6 +391,14 @@ class Composition:
         except Declined:
             return False
 
+    @cached_property
+    def has_quick_points(self) -> bool:
+        """Whether many points cost little more than one: those of sampled Gaussians and of tables."""
+        if self.is_near(0.0):
+            return True
+        pairs = [pair for pair, _ in self.merged_steps]
+        return self.single_pair is None and all(isinstance(pair, AtomicPair) for pair in pairs)
+
     def reach(self, log_rate: float) -> float:
         """A threshold beyond which P[L > k] is below a rate, from P[L > k + c] <= delta(k) / (1 - e^-c).
 

@@ -108,9 +108,10 @@ def _read_off(
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
     is_few = left.size <= FEW
     # others have quick bounds next to one, and points that may take long
-    if not left.size or (is_few and not composition.is_near(0.0)):
+    if not left.size or (is_few and not composition.has_quick_points):
         return low, high
-    share = _SHARE_OF_FEW if is_few and tolerance < _ROUGH else _SHARE
+    is_sharp = is_few and tolerance < _ROUGH and composition.is_near(0.0)
+    share = _SHARE_OF_FEW if is_sharp else _SHARE
     variation = min(exp_up(composition.log_total_variation_upper), 1.0)
     at_one = variation + start - 1.0 + 4e-16
     x, first, second = np.array([0.0, 1.0]), np.array([start, floor]), np.array([start, at_one])

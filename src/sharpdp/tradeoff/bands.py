@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Samples", "profile_band", "sampled", "tradeoff_band"]
 
 Array = NDArray[np.float64]
+
+_ROUGH = 0.1
+"""Relative width of the answers that say where a profile is asked."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,18 @@ def sampled(
 
 
 def _marks(guarantee: Guarantee, shares: tuple[float, ...]) -> list[float]:
-    """0, and the epsilons at which delta falls to these shares of delta(0), ascending.
+    """0, and about the epsilons at which delta falls to these shares of delta(0), ascending.
 
     If it never falls that far, the last one lies a little beyond the others.
     """
-    top = float(guarantee.advantage())
+    # where delta is asked need not be known well
+    rough = replace(guarantee, relative_width=max(guarantee.relative_width, _ROUGH))
+    if guarantee.upper_derivations:
+        rough = replace(rough, lower_derivations=())
+    top = float(rough.advantage())
     if top == 0.0:
         return [0.0, 1.0]
-    epsilons = np.asarray(guarantee.epsilon(delta=top * np.array(shares)).upper)
+    epsilons = np.asarray(rough.epsilon(delta=top * np.array(shares)).upper)
     finite = np.minimum(epsilons[np.isfinite(epsilons)], FARTHEST)
     marks: list[float] = np.unique(np.append(finite, 0.0)).tolist()
     if len(marks) == 1 or len(finite) < len(epsilons):
