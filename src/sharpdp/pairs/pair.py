@@ -175,11 +175,12 @@ class Pair(ABC):
         """A quicker pair with about the same profile, to look where a question is to be asked."""
         return self
 
-    def for_few_thresholds(self, log_delta: float = 0.0) -> Pair:
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
         """What is quicker to ask at few thresholds, for answers about these alone; itself if nothing is.
 
         Each of its values is safe on the side of this pair. They need not belong to one profile, so that
-        no line may be drawn through two of them. `log_delta` is the smallest value that is looked for.
+        no line may be drawn through two of them. `log_delta` is the smallest value that is looked for,
+        `epsilon` the largest threshold; 0 and infinity if they are not known.
         """
         return self
 
@@ -372,8 +373,8 @@ class ReversedPair(Pair):
         quicker = self.base.for_planning()
         return self if quicker is self.base else quicker.reverse()
 
-    def for_few_thresholds(self, log_delta: float = 0.0) -> Pair:
-        quicker = self.base.for_few_thresholds(log_delta)
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+        quicker = self.base.for_few_thresholds(log_delta, epsilon)
         return self if quicker is self.base else quicker.reverse()
 
     def log_hockey_stick(self, loss: Array) -> Array:

@@ -18,12 +18,17 @@ from sharpdp.bounds.allocation.largest_ratio import (
     largest_ratio_below,
     lead,
 )
-from sharpdp.bounds.allocation.ratio_law import LEAST_NOISE, MOST_NOISE, MOST_STEPS, allocated
+from sharpdp.bounds.allocation.ratio_law import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_STEPS,
+    OneStepPair,
+    allocated,
+)
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.pairs.finite import TabulatedPair
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
@@ -100,17 +105,9 @@ def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> P
     pair = allocated(noise, bins, 1, side, width)
     if side is Side.UPPER:
         return ((pair, 1),)
-    if not isinstance(pair, TabulatedPair):
+    if not isinstance(pair, OneStepPair):
         return ((GaussianPair(1.0 / _noise(mechanism, side)), 1),)
-    mu = 1.0 / noise
-    moved = 2.0**-46 * mu * (40.0 + mu)
-    outcomes = replace(
-        pair.outcomes,
-        loss_error=pair.outcomes.loss_error + moved,
-        mass_error=pair.outcomes.mass_error + moved,
-        mean_errors=(moved, moved),
-    )
-    return ((TabulatedPair(outcomes), 1),)
+    return ((replace(pair, moved=2.0**-46 * pair.mu * (40.0 + pair.mu)), 1),)
 
 
 bound = partial(

@@ -53,7 +53,7 @@ class SeveralStepsPair(PairOfOutcomes):
             values = Values(losses, np.full(losses.size, -np.inf), log_high)
             return pair_above(values, values)
 
-    def for_few_thresholds(self, log_delta: float = 0.0) -> Pair:
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
         return self if log_delta < _ROUNDED else self._at_thresholds
 
     @cached_property

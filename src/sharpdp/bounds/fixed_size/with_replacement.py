@@ -65,7 +65,7 @@ largest loss; it is followed until its logarithm is below the last of these."""
 _ROUGH_GROWTH = 1.06
 """The ratio of thresholds for a first look."""
 
-_HALVINGS = 34
+_HALVINGS = 44
 """Where profiles are split need not be exact: what is lost goes with the square of the error."""
 
 
