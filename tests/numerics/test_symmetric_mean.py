@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from itertools import combinations, product
 from math import comb, exp, log
 
@@ -174,6 +174,24 @@ def test_masses_are_those_of_all_combinations_of_cells() -> None:
         assert np.all(truth <= (law.masses + law.error) * unit * (1.0 + 1e-11))
         assert np.all(truth >= (law.masses - law.lost) * unit * (1.0 - 1e-11))
         assert law.error < 1e-13
+
+
+@pytest.mark.parametrize(("first", "places"), [(0, 10), (2, 12), (6, 16)])
+def test_what_a_window_folds_in_is_lost(first: int, places: int) -> None:
+    """As above, with a window that is too short: places see the mass of others, which does not count."""
+    plan = plan_for(1.0, 3, 2, 1.0, 1.0)
+    plan = replace(plan, unit=1.0, first=first, places=places, middle=5, kinds=1)
+    laws = [np.exp(logs) for logs in plan._log_laws]
+    whole = [reduce(np.convolve, [laws[k] for k in powers]) for powers in ((0, 0, 0), (0, 1, 1))]
+    seen = 0
+    for law, truth in zip((plan.without, plan.with_record), whole, strict=True):
+        inside = truth[first : first + places]
+        unit = np.exp(law.log_unit - law.tilt * plan.offsets)
+        folded = law.masses[0] * unit
+        assert np.all(inside <= (law.masses[0] + law.error) * unit * (1.0 + 1e-11))
+        assert np.all(inside >= (law.masses[0] - law.lost) * unit * (1.0 - 1e-11))
+        seen += int(np.sum(folded > 1.001 * inside))
+    assert seen > 0
 
 
 def test_masses_add_up() -> None:
