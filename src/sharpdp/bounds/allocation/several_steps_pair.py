@@ -165,7 +165,7 @@ class _OutlinePair(Pair):
 
 _planned = lru_cache(maxsize=64)(SeveralSteps)
 # Both sides, and questions that are close together, share these; they may have millions of masses.
-_statistic = lru_cache(maxsize=6)(SeveralSteps.statistic)
+_statistic = lru_cache(maxsize=4)(SeveralSteps.statistic)
 
 
 def several_allocated(
