@@ -186,7 +186,7 @@ EPSILON = Question(
 DELTA = Question(
     "delta",
     "epsilon",
-    lambda run, epsilons, width: run.log_deltas(epsilons, width),
+    lambda run, epsilons, width: run.final_log_deltas(epsilons, width),
     lambda low, high, _: probability_ends(low, high),
     lambda run, epsilons, low: _is_below(run, epsilons, low),
 )

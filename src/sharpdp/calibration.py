@@ -56,9 +56,10 @@ STARTS = (1.0, 0.5, 2.0, 0.01, 100.0, 1e-4, 1e4, 1e6, 1e8, 1e10, 1e12)
 
 MOST_TRIALS, FINE_TRIALS = 120, 6
 
-NEAR, BEHIND = 0.1, 4.0
-"""A trial is near the target if the logarithm of its ratio to it is below the first; a derivation is far
-behind the best one there if it is so much above it, and so many times the trial's own distance."""
+NEAR, NEARER, BEHIND, CLOSEST = 0.5, 0.1, 4.0, 10.0
+"""A trial is near the target if the logarithm of its ratio to it is below the first. A derivation is far
+behind the best one there if it is above it by the second, for fine answers by the last times their width
+instead, and by so many times the trial's own distance."""
 
 NEAR_GUESS, FARTHEST_GUESS = 0.08, 3.0
 """Rough trials go on until one is so near the target; a guess farther off is given up."""
@@ -223,7 +224,8 @@ class Target:
         if abs(high) < NEAR:
             routes = guarantee.upper_derivations
             assert isinstance(routes, Derivations)
-            far = high + NEAR + BEHIND * abs(high)
+            apart = NEARER if rough or width >= FIRST_WIDTH else CLOSEST * width
+            far = high + apart + BEHIND * abs(high)
             self.behind.update(
                 names for names, end in zip(routes.names, ends, strict=True) if end[1] > far
             )

@@ -53,8 +53,8 @@ class Composable(AsksEpsilon, Protocol):
     def fresh(self) -> Composable:
         """The same without the work that earlier questions left."""
 
-    def log_deltas(self, epsilons: Array, width: float, /) -> Ends:
-        """The logarithms of the smallest deltas at epsilons >= 0."""
+    def final_log_deltas(self, epsilons: Array, width: float, /) -> Ends:
+        """The logarithms of the smallest deltas at epsilons >= 0, each an answer by itself."""
 
     def false_negative_rates(self, fprs: Array, width: float, /) -> Ends:
         """The smallest false-negative rates at false-positive rates."""
@@ -127,8 +127,11 @@ class Derivations(Sequence[Derivation]):
     ) -> None:
         self._mechanism, self._adjacency, self._side = mechanism, adjacency, side
         self._width, self._group_size = width, group_size
-        known = bounds_on(mechanism, adjacency, group_size) if bounds is None else bounds
-        choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in known]
+        if bounds is None:
+            # of a single part whole bounds are left out
+            left_out = {names[0] for names in without if len(names) == 1}
+            bounds = bounds_on(mechanism, adjacency, group_size, without=left_out)
+        choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in bounds]
         every = itertools.islice(itertools.product(*choices), MOST_COMBINATIONS)
         self._without = frozenset(without)
         self._combinations = {
@@ -218,11 +221,16 @@ class Derivations(Sequence[Derivation]):
 
 
 def bounds_on(
-    mechanism: Mechanism, adjacency: Adjacency, group_size: int
+    mechanism: Mechanism,
+    adjacency: Adjacency,
+    group_size: int,
+    *,
+    without: Collection[str] = (),
 ) -> tuple[tuple[Bound, ...], ...]:
-    """The bounds on each part of a mechanism, as groups of records see it."""
+    """The bounds on each part of a mechanism, as groups of records see it, but for some by name."""
     return tuple(
-        bounds_for(part, adjacency) for part, _ in in_groups(mechanism.parts(), group_size)
+        bounds_for(part, adjacency, without=without)
+        for part, _ in in_groups(mechanism.parts(), group_size)
     )
 
 

@@ -44,6 +44,24 @@ def test_two_steps_in_thirty_digits(noise: float, epsilon: float) -> None:
     assert found[0][1] <= found[0][0] * (1.0 + 5e-4)
 
 
+@pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 0.0), (1.0, 4.2), (0.5, 3.0), (0.5, 12.0)])
+def test_a_table_that_ends_early_in_thirty_digits(noise: float, epsilon: float) -> None:
+    """Where few thresholds are asked, tables end a little below the delta that is asked for."""
+    truth = one_of_two(noise, epsilon)
+    low, high = (allocated(noise, 2, 1, side, 2e-5) for side in Side)
+    for log_delta, largest in ((log(truth[0]), np.inf), (0.0, epsilon)):
+        below, above = (pair.for_few_thresholds(log_delta, largest) for pair in (low, high))
+        assert len(above.outcomes.losses) <= len(high.outcomes.losses)
+        if truth[0] > 1e-8:
+            assert len(above.outcomes.losses) < len(high.outcomes.losses)
+        least, most = log_delta_of(below, epsilon)[0], log_delta_of(above, epsilon)[1]
+        assert np.exp(least) <= truth[0] <= np.exp(most) <= np.exp(least) * (1.0 + 5e-4)
+        # the other direction is smaller, and only bounded
+        least = log_delta_of(below.reverse(), epsilon)[0]
+        most = log_delta_of(above.reverse(), epsilon)[1]
+        assert np.exp(least) <= truth[1] <= np.exp(most) < truth[1] * 1.002 + 1e-4 * truth[0]
+
+
 def test_the_two_quadratures_agree() -> None:
     assert deltas(0.5, 2, 1, 3.0) == pytest.approx(one_of_two(0.5, 3.0), rel=1e-13)
 

@@ -10,8 +10,10 @@ import pytest
 from scipy import integrate, stats
 
 import sharpdp as dp
+from sharpdp.bounds.allocation.kept_bins import kept_bins_lower, kept_bins_upper
 from sharpdp.bounds.allocation.largest_ratio import largest_ratio_above, largest_ratio_below
 from sharpdp.bounds.allocation.ratio_law import allocated
+from sharpdp.bounds.allocation.sum_profile import Profile
 from sharpdp.bracket import Side
 from sharpdp.pairs.pair import log_delta_of
 
@@ -50,6 +52,27 @@ def test_two_kept_bins_by_quadrature(epochs: int, noise: float, epsilon: float) 
     bracket = dp.account(run(2, epochs, noise)).delta(epsilon=epsilon)
     assert bracket.lower * (1 - 1e-9) <= truth <= bracket.upper * (1 + 1e-9)
     assert bracket.upper - bracket.lower < 2e-3 * truth
+
+
+def test_both_sides_share_one_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the lower one has room for the rounding of mu: e^-r H(e^r x), r being 40 times that."""
+    planned: set[tuple[float, ...]] = set()
+    following = Profile._following
+    monkeypatch.setattr(
+        Profile,
+        "_following",
+        lambda self, last: planned.add((self.mu, self.sign)) or following(self, last),
+    )
+    answer = dp.account(run(7, 3, 1.2345))
+    answer.epsilon(delta=1e-6)
+    assert len(planned) == 2  # one for each direction
+    ((upper, _),) = kept_bins_upper(answer.mechanism, dp.Adjacency.ZERO_OUT)
+    ((lower, _),) = kept_bins_lower(answer.mechanism, dp.Adjacency.ZERO_OUT)
+    exact = mp.sqrt(3) / mp.mpf(1.2345)
+    assert upper.mu == lower.mu
+    assert 0.0 <= upper.mu - exact < 2.0**-48 * exact
+    assert lower.loss_error - upper.loss_error > 40.0 * (upper.mu - exact)
+    assert lower.accuracy - upper.accuracy > 40.0 * (upper.mu - exact)
 
 
 def test_the_prototype_of_the_specification() -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
+from scipy.stats import binom
 
 import sharpdp as dp
 from sharpdp.composition import many_questions
@@ -88,6 +89,27 @@ def test_rates_of_one_gaussian_in_closed_form() -> None:
     assert np.all(low <= tpr * (1 + 1e-12))
     assert np.all(tpr * (1 - 1e-12) <= high)
     assert np.all(high - low <= 1e-6 * high)
+
+
+@pytest.mark.parametrize("alphas", [[1e-3], [1e-6, 0.01, 0.3], [1e-4, 0.02, 0.2, 0.5, 0.9]])
+def test_rates_of_many_coins_in_closed_form(alphas: list[float]) -> None:
+    """So many that they are composed: the best test counts heads, and tosses a coin at the border."""
+    tosses, loss, rates = 30_000, 0.02, np.array(alphas)
+    run = Composition(((AtomicPair.pure(loss), tosses),))
+    assert run.single_pair is None
+    q = binom(tosses, 1.0 / (1.0 + np.exp(loss)))
+    p = binom(tosses, 1.0 / (1.0 + np.exp(-loss)))
+    heads = q.isf(rates)
+    share = (rates - q.sf(heads)) / q.pmf(heads)
+    truth = p.sf(heads) + share * p.pmf(heads)
+    low, high = run.true_positive_rates(rates, 1e-3)
+    assert np.all(low <= truth * (1 + 1e-9))
+    assert np.all(truth * (1 - 1e-9) <= high)
+    assert np.all(high - low <= 1e-3 * high)
+    low, high = run.false_negative_rates(rates, 1e-3)
+    assert np.all(low <= (1 - truth) * (1 + 1e-9))
+    assert np.all((1 - truth) * (1 - 1e-9) <= high)
+    assert np.all(high - low <= 1e-3 * high)
 
 
 def test_few_contours_serve_many_questions() -> None:

@@ -48,6 +48,22 @@ def test_one_of_two_steps_to_depth_in_thirty_digits(mu: float, sign: float) -> N
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_profile_goes_on_where_it_ended(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deeper values are those of a fresh profile, and no stretch is made twice."""
+    expected = Profile(1.5, 50, sign, 1e-3).values(40.0)
+    made: list[float] = []
+    values = Stretch.values
+    monkeypatch.setattr(Stretch, "values", lambda self: made.append(self.gap) or values(self))
+    profile = Profile(1.5, 50, sign, 1e-3)
+    short = profile.values(10.0)
+    assert -20.0 < short.log_high[-1] < -10.0
+    assert np.array_equal(short.log_low, expected.log_low[: short.losses.size])
+    assert 1.0 < profile.depth_at(1.0) < profile.depth_at(1.3) < 40.0
+    assert np.array_equal(profile.values(40.0).log_high, expected.log_high)
+    assert len(set(made)) == len(made) > 2
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 12))]
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from itertools import combinations
+from functools import cache, reduce
+from itertools import combinations, product
 from math import comb, exp, log
 
 import numpy as np
 import pytest
 
+from sharpdp.bounds.allocation.several_steps_pair import several_allocated
 from sharpdp.bounds.allocation.symmetric_mean import SymmetricMean, _log_most_likely
-from sharpdp.bounds.allocation.symmetric_mean_profile import SeveralSteps, several_allocated
+from sharpdp.bounds.allocation.symmetric_mean_profile import SeveralSteps
 from sharpdp.bracket import Side
 from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
 from tests.reference.allocation import confidence, deltas, sampled_ratios
@@ -24,6 +25,12 @@ def sides(noise: float, steps: int, participations: int) -> tuple[Pair, Pair]:
     """Pairs below and above, the same for all tests that look at them."""
     low, high = (several_allocated(noise, steps, participations, 1, side, 2e-3) for side in Side)
     return low, high
+
+
+def ways(noise: float, steps: int, participations: int) -> list[tuple[Pair, Pair]]:
+    """The same pairs, and what is asked in their place at few thresholds."""
+    low, high = sides(noise, steps, participations)
+    return [(low, high), (low.for_few_thresholds(), high.for_few_thresholds())]
 
 
 def plan_for(
@@ -41,8 +48,7 @@ def plan_for(
     [(0.5, 3, 24, 1e-6), (1.0, 3, 24, 1e-6), (2.0, 3, 24, 1e-6), (1.0, 4, 6, 1e-3)],
 )
 def test_two_steps_by_quadrature(noise: float, steps: int, count: int, error: float) -> None:
-    low, high = sides(noise, steps, 2)
-    for epsilon in (0.0, 0.7, 2.0, 4.0):
+    for (low, high), epsilon in product(ways(noise, steps, 2), (0.0, 0.7, 2.0, 4.0)):
         truth = deltas(noise, steps, 2, epsilon, count=count)
         for below, above, exact in zip(
             (low, low.reverse()), (high, high.reverse()), truth, strict=True
@@ -73,16 +79,16 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
         confidence(np.maximum(1.0 - exp(epsilon) / with_record, 0.0)),
         confidence(np.maximum(1.0 - exp(epsilon) * without, 0.0)),
     ]
-    low, high = sides(noise, steps, participations)
-    for below, above, (least, most) in zip(
-        (low, low.reverse()), (high, high.reverse()), seen, strict=True
-    ):
-        bottom = exp(log_delta_of(below, epsilon)[0])
-        top = exp(log_delta_of(above, epsilon)[1])
-        assert bottom <= most
-        assert least <= top
-        assert bottom > 0.9 * least
-        assert top < 1.25 * most
+    for low, high in ways(noise, steps, participations):
+        for below, above, (least, most) in zip(
+            (low, low.reverse()), (high, high.reverse()), seen, strict=True
+        ):
+            bottom = exp(log_delta_of(below, epsilon)[0])
+            top = exp(log_delta_of(above, epsilon)[1])
+            assert bottom <= most
+            assert least <= top
+            assert bottom > 0.9 * least
+            assert top < 1.25 * most
 
 
 @pytest.mark.parametrize(
@@ -95,8 +101,7 @@ def test_simulated_ratios(noise: float, steps: int, participations: int, epsilon
     ],
 )
 def test_two_percent(noise: float, steps: int, participations: int, width: float) -> None:
-    low, high = sides(noise, steps, participations)
-    for delta in (1e-2, 1e-6):
+    for (low, high), delta in product(ways(noise, steps, participations), (1e-2, 1e-6)):
         least = max(epsilon_of(one, log(delta))[0] for one in (low, low.reverse()))
         most = max(epsilon_of(one, log(delta))[1] for one in (high, high.reverse()))
         assert 0.0 < least <= most <= (1.0 + width) * least
@@ -105,9 +110,9 @@ def test_two_percent(noise: float, steps: int, participations: int, width: float
 def test_ten_of_a_hundred_is_close_to_a_simulation() -> None:
     """Importance sampling, 160,000 draws: 9.83 +- 0.02 at noise 0.8, 6.58 +- 0.03 at noise 1."""
     for noise, truth in ((0.8, 9.83), (1.0, 6.58)):
-        low, high = sides(noise, 100, 10)
-        assert epsilon_of(low, log(1e-6))[0] < truth + 0.03
-        assert epsilon_of(high, log(1e-6))[1] > truth - 0.03
+        for low, high in ways(noise, 100, 10):
+            assert epsilon_of(low, log(1e-6))[0] < truth + 0.03
+            assert epsilon_of(high, log(1e-6))[1] > truth - 0.03
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -138,6 +143,8 @@ def test_every_plan_is_safe(seed: int) -> None:
     q, p = plan.attacks(sign, losses)
     gains = p - np.exp(losses) * q if sign > 0.0 else q - np.exp(losses) * p
     assert np.all(gains <= np.exp(truth) * (1.0 + 1e-6))
+    assert np.all(plan.log_lower(sign, losses) <= truth + 1e-6)
+    assert np.allclose(np.exp(plan.log_lower(sign, losses)), np.maximum(gains, 0.0), atol=1e-12)
 
 
 def test_masses_are_those_of_all_combinations_of_cells() -> None:
@@ -167,6 +174,24 @@ def test_masses_are_those_of_all_combinations_of_cells() -> None:
         assert np.all(truth <= (law.masses + law.error) * unit * (1.0 + 1e-11))
         assert np.all(truth >= (law.masses - law.lost) * unit * (1.0 - 1e-11))
         assert law.error < 1e-13
+
+
+@pytest.mark.parametrize(("first", "places"), [(0, 10), (2, 12), (6, 16)])
+def test_what_a_window_folds_in_is_lost(first: int, places: int) -> None:
+    """As above, with a window that is too short: places see the mass of others, which does not count."""
+    plan = plan_for(1.0, 3, 2, 1.0, 1.0)
+    plan = replace(plan, unit=1.0, first=first, places=places, middle=5, kinds=1)
+    laws = [np.exp(logs) for logs in plan._log_laws]
+    whole = [reduce(np.convolve, [laws[k] for k in powers]) for powers in ((0, 0, 0), (0, 1, 1))]
+    seen = 0
+    for law, truth in zip((plan.without, plan.with_record), whole, strict=True):
+        inside = truth[first : first + places]
+        unit = np.exp(law.log_unit - law.tilt * plan.offsets)
+        folded = law.masses[0] * unit
+        assert np.all(inside <= (law.masses[0] + law.error) * unit * (1.0 + 1e-11))
+        assert np.all(inside >= (law.masses[0] - law.lost) * unit * (1.0 - 1e-11))
+        seen += int(np.sum(folded > 1.001 * inside))
+    assert seen > 0
 
 
 def test_masses_add_up() -> None:
@@ -232,9 +257,43 @@ def test_equal_values_attain_the_lower_bound() -> None:
     assert bound == pytest.approx(k * log(u))
 
 
+@pytest.mark.parametrize(("noise", "steps", "participations"), [(0.5, 100, 50), (1.0, 30, 29)])
+def test_masses_that_underflow_are_in_no_event(
+    noise: float, steps: int, participations: int
+) -> None:
+    """A Q-mass that is rounded to zero would show an epsilon above that of the revealed steps."""
+    low = several_allocated(noise, steps, participations, 1, Side.LOWER, 2e-3).for_few_thresholds()
+    revealed = GaussianPair(participations**0.5 / noise)
+    most = epsilon_of(revealed, log(1e-300))[1]
+    losses = np.linspace(0.0, 1.2 * most, 12)
+    for one in (low, low.reverse()):
+        below = one.log_hockey_stick(losses)
+        assert np.all(below <= revealed.log_hockey_stick(losses) + 1e-9)
+
+
+def test_answers_do_not_depend_on_earlier_questions() -> None:
+    def fresh() -> Pair:
+        return several_allocated(0.987, 40, 7, 1, Side.UPPER, 1e-2)
+
+    alone = epsilon_of(fresh().for_few_thresholds(), log(1e-6))
+    pair = fresh()
+    for epsilon in (0.3, 4.0, 5.3, 5.5):
+        log_delta_of(pair.for_few_thresholds(), epsilon)
+    assert log_delta_of(pair, 5.0)[1] < 0.0  # from a table
+    assert epsilon_of(pair.for_few_thresholds(), log(1e-6)) == alone
+
+
 def test_without_a_plan_steps_are_revealed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SeveralSteps, "_center_at", lambda *_: None)
-    revealed = several_allocated(1.234, 8, 4, 1, Side.UPPER, 2e-3)
+    revealed = several_allocated(1.234, 8, 4, 2, Side.UPPER, 2e-3)
     assert revealed == GaussianPair(2.0 / 1.234)
-    nothing = several_allocated(1.234, 8, 4, 1, Side.LOWER, 2e-3)
+    nothing = several_allocated(1.234, 8, 4, 2, Side.LOWER, 2e-3)
     assert epsilon_of(nothing, log(1e-6))[0] == 0.0
+    exact = log_delta_of(GaussianPair(2.0 / 1.234), 2.0)[1]
+    once, unknown = (
+        several_allocated(1.234, 8, 4, 1, side, 2e-3) for side in (Side.UPPER, Side.LOWER)
+    )
+    for pair in (once, once.for_few_thresholds()):
+        assert exact <= log_delta_of(pair, 2.0)[1] < exact + 1e-4
+    for pair in (unknown, unknown.for_few_thresholds()):
+        assert epsilon_of(pair, log(1e-6))[0] == 0.0

@@ -7,7 +7,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
@@ -392,13 +392,20 @@ def all_bounds() -> tuple[Bound, ...]:
     return tuple(_REGISTERED.values())
 
 
-def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -> tuple[Bound, ...]:
+def bounds_for(
+    mechanism: Mechanism,
+    adjacency: Adjacency | str | None = None,
+    *,
+    without: Collection[str] = (),
+) -> tuple[Bound, ...]:
     """The bounds on one mechanism under one notion of neighbors, at least one.
 
     Args:
         mechanism: A mechanism that is not composed of others; for one that is, go through its
             ``parts()``.
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
+        without: Names of bounds that are left out, as are those that yield to them: whether they apply
+            may take long to find out.
 
     Returns:
         The bounds that apply, but for those that yield to another one here.
@@ -425,11 +432,12 @@ def bounds_for(mechanism: Mechanism, adjacency: Adjacency | str | None = None) -
         for entry in _REGISTERED.values()
         if kind in entry.of
         and (scheme is None or scheme in entry.batch_scheme)
+        and entry.name not in without
         and entry.applies_to(mechanism)
     ]
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
-        names = matching.keys()
+        names = {*matching, *without}
         return tuple(
             each
             for entry in matching.values()

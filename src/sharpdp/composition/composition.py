@@ -34,7 +34,13 @@ from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Declined, Engine, Ste
 from sharpdp.composition.false_negatives import false_negatives, true_positives
 from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.gaussian_mu import mu_between
-from sharpdp.composition.many_questions import epsilons, epsilons_of, log_deltas, quick_pair
+from sharpdp.composition.many_questions import (
+    FEW,
+    epsilons,
+    epsilons_of,
+    log_deltas,
+    quick_pair,
+)
 from sharpdp.composition.many_rates import (
     ProfilePoints,
     false_negative_rates,
@@ -570,10 +576,33 @@ class Composition:
     ) -> tuple[Array, Array]:
         """`epsilon` at many deltas in one pass: all lower and all upper ends."""
         with extremes_allowed():
-            if self.single_pair is not None:
-                low, high = epsilons_of(self.single_pair, log_deltas, deltas, relative_width)
+            if (pair := self._pair_for(log_deltas=log_deltas)) is not None:
+                low, high = epsilons_of(pair, log_deltas, deltas, relative_width)
+                if pair is not self.single_pair:
+                    return low, high
                 return np.minimum(low, self.highest_loss), np.minimum(high, self.highest_loss)
             return epsilons(self, log_deltas, deltas, relative_width)
+
+    def _pair_for(
+        self, *, log_deltas: Array | None = None, epsilons: Array | None = None
+    ) -> Pair | None:
+        """The single pair, or what is quicker to ask at few values, for answers about these alone."""
+        pair = self.single_pair
+        asked = [values for values in (log_deltas, epsilons) if values is not None]
+        if pair is None or asked[0].size > FEW:
+            return pair
+        return pair.for_few_thresholds(
+            0.0 if log_deltas is None else float(np.min(log_deltas)),
+            inf if epsilons is None else float(np.max(epsilons)),
+        )
+
+    def final_log_deltas(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
+        """`log_deltas` as answers by themselves: no line is drawn through two of them."""
+        pair = self._pair_for(epsilons=epsilons)
+        if pair is None or pair is self.single_pair:
+            return self.log_deltas(epsilons, tolerance)
+        with extremes_allowed():
+            return log_deltas_of(pair, epsilons)
 
     def shows(self, epsilons: Array, log_deltas: Array) -> NDArray[np.bool_]:
         """Where a quick bound shows that delta(epsilon) is at most the given one, in this direction.
@@ -586,6 +615,10 @@ class Composition:
             shown |= (epsilons >= epsilon) & (log_deltas >= log_delta)
         if shown.all():
             return shown
+        pair = self._pair_for(log_deltas=log_deltas, epsilons=epsilons)
+        if pair is not None:
+            with extremes_allowed():
+                return shown | (log_deltas_of(pair, epsilons)[1] <= log_deltas)
         least, most = deviations(log_deltas.max()), deviations(log_deltas.min())
         with extremes_allowed(), suppress(Declined):
             (bounds,) = MomentBounds.of([self.merged_steps], least, most)

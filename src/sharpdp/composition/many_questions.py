@@ -18,7 +18,7 @@ from sharpdp.composition.contour_engine import RangeEnds
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA, Engine
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
-from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes
 from sharpdp.pairs.pair import Pair, ReversedPair, SymmetricPair, epsilon_of, log_deltas_of
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
     if left.size > FEW and last < np.inf:
         grid = np.linspace(first, last, 97)
         base = pair.base if isinstance(pair, ReversedPair) else pair
-        if not isinstance(base, (SymmetricPair, AtomicPair, TabulatedPair)):
+        if not isinstance(base, (SymmetricPair, AtomicPair, PairOfOutcomes)):
             bounds = partial(log_deltas_of, pair)
             low[left], high[left] = _crossings(bounds, grid, log_deltas[left])
             left = left[~(high[left] - low[left] <= 1e-9 * high[left])]

@@ -32,7 +32,7 @@ from sharpdp.numerics.special import (
     logit,
     safe_log,
 )
-from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
 from sharpdp.pairs.opposed import OpposedPair
@@ -105,7 +105,7 @@ def _tabulated(link: Pair, width: float) -> Pair:
     """The link itself if its values are quick to find, else one with finitely many outcomes above it."""
     if isinstance(link, AtomicPair) and len(link.losses) > _MOST_ATOMS:
         return TabulatedPair(link)
-    if isinstance(link, AtomicPair | TabulatedPair | _QUICK | ReversedPair):
+    if isinstance(link, AtomicPair | PairOfOutcomes | _QUICK | ReversedPair):
         return link
     return _above((link.for_composition(),), _COARSER * width)
 

@@ -9,6 +9,7 @@ a value is that of the next outcome and a positive piece: no cancellation, at th
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -417,17 +418,13 @@ def _log(x: Fraction) -> float:
     return math.log(x.numerator) - math.log(x.denominator)
 
 
-@dataclass(frozen=True)
-class TabulatedPair(Pair):
-    """The pair of an AtomicPair's outcomes, with sums over them kept; compositions take the outcomes.
+class PairOfOutcomes(Pair):
+    """A pair that is that of an AtomicPair's outcomes, with sums over them kept."""
 
-    >>> coin = AtomicPair.pure(float(np.log(3.0)))  # 3/4 against 1/4
-    >>> pair = TabulatedPair(coin)
-    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12)
-    0.5
-    """
-
-    outcomes: AtomicPair
+    @property
+    @abstractmethod
+    def outcomes(self) -> AtomicPair:
+        """The outcomes, which compositions take."""
 
     @property
     def accuracy(self) -> float:
@@ -499,6 +496,23 @@ class TabulatedPair(Pair):
         below = np.searchsorted(-self._losses[::-1], -k, side="left")
         high, low = np.append(tails, -np.inf), np.append(heads, -np.inf)
         return np.asarray(np.where(k < 0.0, low[below], high[above]))
+
+
+@dataclass(frozen=True)
+class TabulatedPair(PairOfOutcomes):
+    """The pair of given outcomes.
+
+    >>> coin = AtomicPair.pure(float(np.log(3.0)))  # 3/4 against 1/4
+    >>> pair = TabulatedPair(coin)
+    >>> round(float(np.exp(pair.log_hockey_stick(np.array([0.0]))[0])), 12)
+    0.5
+    """
+
+    table: AtomicPair
+
+    @property
+    def outcomes(self) -> AtomicPair:
+        return self.table
 
 
 def _sums(losses: Array, log_p: Array) -> tuple[Array, Array, Array]:

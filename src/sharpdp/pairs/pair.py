@@ -179,6 +179,15 @@ class Pair(ABC):
         """About the epsilon at which delta is e^log_delta, if that is quickly found; not certified."""
         return None
 
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+        """What is quicker to ask at few thresholds, for answers about these alone; itself if nothing is.
+
+        Each of its values is safe on the side of this pair. They need not belong to one profile, so that
+        no line may be drawn through two of them. `log_delta` is the smallest value that is looked for,
+        `epsilon` the largest threshold; 0 and infinity if they are not known.
+        """
+        return self
+
 
 @dataclass(frozen=True)
 class GaussianPair(Pair):
@@ -381,6 +390,14 @@ class ReversedPair(Pair):
     def dominating(self) -> Pair:
         above = self.base.dominating()
         return self if above is self.base else above.reverse()
+
+    def for_planning(self) -> Pair:
+        quicker = self.base.for_planning()
+        return self if quicker is self.base else quicker.reverse()
+
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+        quicker = self.base.for_few_thresholds(log_delta, epsilon)
+        return self if quicker is self.base else quicker.reverse()
 
     def log_hockey_stick(self, loss: Array) -> Array:
         return self.base.log_hockey_stick(-loss) + loss
@@ -611,7 +628,8 @@ def _crossing_between(
         before, depth, after = (math.sqrt(max(value, 0.0)) for value in values.tolist())
         slope, bend = 0.5 * (after - before) / h, (before + after - 2.0 * depth) / h**2
         root = slope * slope + 2.0 * bend * (wanted - depth)
-        step = 2.0 * (wanted - depth) / (slope + math.sqrt(root)) if root > 0.0 else np.inf
+        fall = slope + math.sqrt(root) if root > 0.0 else 0.0
+        step = 2.0 * (wanted - depth) / fall if fall > 0.0 else np.inf
         if not ends[0] < x + step < ends[1]:
             return None
         x += step

@@ -29,8 +29,8 @@ __all__ = ["Samples", "profile_band", "sampled", "tradeoff_band"]
 
 Array = NDArray[np.float64]
 
-ROUGH_MARKS = 0.05
-"""Relative width of the answers that say where to ask; what is asked there is as narrow as wanted."""
+_ROUGH = 0.1
+"""Relative width of the answers that say where a profile is asked."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,14 @@ def sampled(
 
 
 def _marks(guarantee: Guarantee, shares: tuple[float, ...]) -> list[float]:
-    """0, and the epsilons at which delta falls to about these shares of delta(0), ascending.
+    """0, and about the epsilons at which delta falls to these shares of delta(0), ascending.
 
     If it never falls that far, the last one lies a little beyond the others.
     """
-    rough = replace(guarantee, relative_width=max(guarantee.relative_width, ROUGH_MARKS))
+    # where delta is asked need not be known well
+    rough = replace(guarantee, relative_width=max(guarantee.relative_width, _ROUGH))
+    if guarantee.upper_derivations:
+        rough = replace(rough, lower_derivations=())
     top = float(rough.advantage())
     if top == 0.0:
         return [0.0, 1.0]

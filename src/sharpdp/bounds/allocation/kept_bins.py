@@ -7,6 +7,7 @@ E epochs with the same T bins are one epoch with noise s / sqrt(E), also if quer
 is attained and dominates; the proof is in docs/scheme-proofs.md.
 """
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import sqrt
 
@@ -17,7 +18,13 @@ from sharpdp.bounds.allocation.largest_ratio import (
     largest_ratio_below,
     lead,
 )
-from sharpdp.bounds.allocation.ratio_law import LEAST_NOISE, MOST_NOISE, MOST_STEPS, allocated
+from sharpdp.bounds.allocation.ratio_law import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_STEPS,
+    OneStepPair,
+    allocated,
+)
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
@@ -86,9 +93,21 @@ def _few_bins(mechanism: DPSGD) -> bool:
 
 
 def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> PairCounts:
+    """One epoch with less noise; both sides share the values of the profile, which take long.
+
+    Those for mu, rounded up, are made safe for the true one below it: where no result is farther than 40
+    from its mean, which is all that counts, a ratio exp(mu y - mu^2 / 2) changes by a factor of at most
+    e^r, r = (40 + mu) times what mu is off by, and e^-r H(e^r x) is below the true profile.
+    """
     # fewer bins are less private: the mean of fewer ratios is above that of more
     bins = min(_scheme(mechanism).bins, MOST_STEPS)
-    return ((allocated(_noise(mechanism, side), bins, 1, side, width), 1),)
+    noise = _noise(mechanism, Side.UPPER)
+    pair = allocated(noise, bins, 1, side, width)
+    if side is Side.UPPER:
+        return ((pair, 1),)
+    if not isinstance(pair, OneStepPair):
+        return ((GaussianPair(1.0 / _noise(mechanism, side)), 1),)
+    return ((replace(pair, moved=2.0**-46 * pair.mu * (40.0 + pair.mu)), 1),)
 
 
 bound = partial(
@@ -136,7 +155,7 @@ def kept_bins_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     The mean of the results of a bin over all epochs is sufficient.
 
-    Numerics: see `bounds.allocation.ratio_law`; the noise is rounded up.
+    Numerics: see `bounds.allocation.ratio_law`; losses and masses leave room for the rounding of mu.
     """
     return _one_epoch(mechanism, Side.LOWER)
 

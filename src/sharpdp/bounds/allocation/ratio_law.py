@@ -8,14 +8,16 @@ larger profile is the law of a ratio that is above X = dP/dQ in the convex order
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from sharpdp.bounds.allocation.sum_contour import Values
 from sharpdp.bounds.allocation.sum_profile import Profile
 from sharpdp.bracket import Side
-from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, calls_below, pair_from_halves
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Pair
 
@@ -32,6 +34,9 @@ MOST_STEPS = 1 << 30
 """Sums of more terms would lose their moments in rounding."""
 
 _MARGIN = 1e-9
+
+_NEGLIGIBLE, _STRIDE = 12.0, 8.0
+"""Nats below the delta that is asked for to which a table reaches, in strides of so many."""
 
 
 def allocated(
@@ -50,9 +55,49 @@ def allocated(
     mu = 1.0 / noise_multiplier
     if steps == 1:
         return GaussianPair(mu)
-    # what single epochs add up to is asked of their whole profile, and not of one threshold
-    share = 2.0 if times == 1 else 1.0
-    return TabulatedPair(_pair(mu, steps, depth_of(times), side, share * width))
+    if times == 1:
+        # what single epochs add up to is asked of their whole profile, and not of one threshold
+        return OneStepPair(mu, steps, side, 2.0 * width)
+    return TabulatedPair(_pair(mu, steps, depth_of(times), side, width))
+
+
+@dataclass(frozen=True)
+class OneStepPair(PairOfOutcomes):
+    """A pair above (upper) or below (lower) that of one step of `steps`, tabulated as far as needed.
+
+    `moved` is what losses, and logarithms of masses, may be off by besides their rounding.
+    """
+
+    mu: float
+    steps: int
+    side: Side
+    width: float
+    moved: float = 0.0
+
+    @cached_property
+    def outcomes(self) -> AtomicPair:
+        return self._outcomes_to(depth_of(1))
+
+    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+        # what is left at the end of a table counts as revealed
+        depth = -log_delta
+        if epsilon < np.inf:
+            depth = max(depth, _profile(self.mu, self.steps, 1.0, self.width).depth_at(epsilon))
+        elif log_delta == 0.0:
+            depth = np.inf
+        depth = _STRIDE * math.ceil(min(depth + _NEGLIGIBLE, 1e3) / _STRIDE)
+        return TabulatedPair(self._outcomes_to(depth)) if depth < depth_of(1) else self
+
+    def _outcomes_to(self, depth: float) -> AtomicPair:
+        outcomes = _pair(self.mu, self.steps, depth, self.side, self.width)
+        if self.moved == 0.0:
+            return outcomes
+        return replace(
+            outcomes,
+            loss_error=outcomes.loss_error + self.moved,
+            mass_error=outcomes.mass_error + self.moved,
+            mean_errors=(self.moved, self.moved),
+        )
 
 
 def depth_of(times: int) -> float:
@@ -61,6 +106,9 @@ def depth_of(times: int) -> float:
     As much deeper as it is repeated, in strides of four.
     """
     return 42.0 + 4.0 * float(np.ceil(np.log(times) / 4.0))
+
+
+_profile = lru_cache(maxsize=64)(Profile)
 
 
 @lru_cache(maxsize=64)
@@ -73,7 +121,7 @@ def _pair(mu: float, steps: int, depth: float, side: Side, width: float) -> Atom
 @lru_cache(maxsize=64)
 def _values(mu: float, steps: int, sign: float, depth: float, width: float) -> Values:
     """One direction, no higher than that of the step that is revealed."""
-    values = Profile(mu, steps, sign, width).values(depth)
+    values = _profile(mu, steps, sign, width).values(depth)
     revealed = GaussianPair(mu).log_hockey_stick(values.losses) + _MARGIN
     return Values(values.losses, values.log_low, np.minimum(values.log_high, revealed))
 

@@ -13,7 +13,9 @@ from moments on a coarse grid. None of this is certified or needs to be.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +47,26 @@ _MOST_PLACES = 1 << 21
 
 
 @dataclass(frozen=True)
+class _Made:
+    """A stretch with its base and its values."""
+
+    base: float
+    stretch: Stretch
+    values: Values
+
+
+def _joined(parts: list[Values]) -> Values:
+    """All values, in the order of their losses."""
+    losses = np.concatenate([part.losses for part in parts])
+    new = np.append(True, np.diff(losses) > 0.0)
+    return Values(
+        losses[new],
+        np.concatenate([part.log_low for part in parts])[new],
+        np.concatenate([part.log_high for part in parts])[new],
+    )
+
+
+@dataclass(frozen=True)
 class Profile:
     """One direction of one of `steps` steps: sign 1 for P against Q (calls), -1 for Q against P."""
 
@@ -55,31 +77,52 @@ class Profile:
 
     def values(self, depth: float) -> Values:
         """Values from loss zero to where they are below e^-depth, or to where work ends."""
-        parts: list[Values] = []
+        return _joined(self._made_until(lambda part: not part.log_high[-1] > -depth))
+
+    def depth_at(self, loss: float) -> float:
+        """About -log delta at a loss, or at the last one before it."""
+        values = _joined(self._made_until(lambda part: bool(part.losses[-1] > loss)))
+        return -float(np.interp(loss, values.losses, values.log_high))
+
+    def _made_until(self, is_enough: Callable[[Values], bool]) -> list[Values]:
+        """Stretches from loss zero on to the first one that is enough, or to where work ends.
+
+        They are kept: who wants to know more of the profile goes on where the last question ended.
+        """
+        made = self._made
+        for number in range(_MOST_STRETCHES):
+            if number == len(made):
+                made = (*made, self._following(made[-1] if made else None))
+                self.__dict__["_made"] = made
+            last = made[number]
+            if last is None:
+                return [part.values for part in made[:number] if part is not None]
+            if is_enough(last.values):
+                break
+        return [part.values for part in made[: number + 1] if part is not None]
+
+    @cached_property
+    def _made(self) -> tuple[_Made | None, ...]:
+        """The stretches that were made, with None where work has ended."""
+        return ()
+
+    def _following(self, last: _Made | None) -> _Made | None:
+        """The first stretch, or the next one; None if none can be planned, or rounding hides it."""
         base, gap, length = 1.0, 0.0, min(1.5 * self.deviation(self.mu), float(self.steps))
         log_value, saddle = math.log(0.3 * length), 0.0
-        for _ in range(_MOST_STRETCHES):
-            stretch = self._next(base, gap, length, log_value, saddle)
-            if stretch is None:
-                break
-            saddle = stretch.theta
-            gap, length = stretch.end, stretch.length
-            values = stretch.values()
-            if parts and not values.log_high[-1] < parts[-1].log_high[-1]:
-                break  # rounding hides all that is beyond
-            parts.append(values)
-            log_value = float(values.log_high[-1]) + math.log(self.steps)
-            if not values.log_high[-1] > -depth:
-                break
+        if last is not None:
+            base, gap, length = last.base, last.stretch.end, last.stretch.length
+            log_value = float(last.values.log_high[-1]) + math.log(self.steps)
+            saddle = last.stretch.theta
             if self.sign < 0.0 and base == 1.0 and gap > 0.5 * self.steps:
                 base, gap = 0.0, gap - self.steps
-        losses = np.concatenate([part.losses for part in parts])
-        new = np.append(True, np.diff(losses) > 0.0)
-        return Values(
-            losses[new],
-            np.concatenate([part.log_low for part in parts])[new],
-            np.concatenate([part.log_high for part in parts])[new],
-        )
+        stretch = self._next(base, gap, length, log_value, saddle)
+        if stretch is None:
+            return None
+        values = stretch.values()
+        if last is not None and not values.log_high[-1] < last.values.log_high[-1]:
+            return None
+        return _Made(base, stretch, values)
 
     def deviation(self, top: float) -> float:
         """About the standard deviation of S over U up to that of y = top."""

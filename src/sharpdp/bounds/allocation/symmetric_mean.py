@@ -29,6 +29,7 @@ Sources: scarf1958 (the square root), hardy1952 Theorem 51 (Newton's inequalitie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -64,6 +65,12 @@ _NEGLIGIBLE = 40.0
 _SLACK = 1e-9
 # Places at which the near part may end.
 _CUTS = 96
+# A function grows by at most so many nats over a cell, or its bound is infinite.
+_LARGEST_STEP = 700.0
+# More than what a product that underflows is.
+_UNDERFLOW = 1e-300
+# Smaller masses, and their products with ratios, are rounded by more than a few units of themselves.
+_SMALLEST_MASS = 1e-290
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,7 @@ class SymmetricMean:
         from scipy.fft import rfft2
 
         logs = self._log_laws[power] + tilt * self._offsets
-        log_total = float(log_sum(logs))
+        log_total = self._log_total(power, tilt)
         index = (np.arange(logs.size) % self.places) * self.kinds + self._kind
         masses = np.bincount(index, np.exp(logs - log_total), self.places * self.kinds)
         table = masses.reshape(self.places, self.kinds).T
@@ -232,36 +239,68 @@ class SymmetricMean:
 
     def _folded(self, tilt: float) -> float:
         """The tilted mass beyond the window, relative to all of it, for the measure of each tilt."""
-        powers = {1: (0,), 0: (0, 1), -1: (0, 1, 2)}[round(tilt - self.tilt)]
-        low, high = float(self.offsets[0]), float(self.offsets[-1])
+        power = {1: 0, 0: 1, -1: 2}[round(tilt - self.tilt)]
+        log_all = self._log_measure(power, tilt)
         total = 0.0
-        for sign, end in ((1.0, high), (-1.0, low)):
-            logs = [
-                self._log_measure(powers, tilt + sign * extra) - sign * extra * end
-                for extra in EXTRA_TILTS / self.spread
-            ]
-            total += math.exp(min(min(logs) - self._log_measure(powers, tilt), 0.0))
+        for sign, end in ((1.0, float(self.offsets[-1])), (-1.0, float(self.offsets[0]))):
+            log_beyond = self._log_beyond(power, tilt + sign * EXTRA_TILTS / self.spread, end)
+            total += math.exp(min(log_beyond + tilt * end - log_all, 0.0))
         return total * (1.0 + _SLACK)
 
-    def _log_measure(self, powers: tuple[int, ...], tilt: float) -> float:
-        """log of E[e^{tilt Y}] under Q, under P, or weighted with L^2."""
-        logs = [float(log_sum(self._log_laws[power] + tilt * self._offsets)) for power in powers]
-        steps, count = self.steps, self.participations
-        if len(powers) == 1:
-            return steps * logs[0]
-        if len(powers) == 2:
-            return (steps - count) * logs[0] + count * logs[1]
-        return float(log_sum(self._log_overlaps(logs)))
+    def _log_beyond(self, power: int, tilts: Array, end: float) -> float:
+        """log of Chernoff's bound on one of the three measures beyond an end of Y.
 
-    def _log_overlaps(self, logs: list[float]) -> Array:
+        A look at few scores says which of the tilts to take; every one is safe.
+        """
+        logs = [
+            log_sum(weights + np.multiply.outer(tilts, self._look[0]))
+            for weights in self._look[1 : power + 2]
+        ]
+        best = int(np.argmin(self._log_means(logs) - tilts * end))
+        return self._log_measure(power, float(tilts[best])) - float(tilts[best]) * end
+
+    @cached_property
+    def _look(self) -> tuple[Array, Array, Array, Array]:
+        """Scores above that of the first cell at few y, and logs of weights of 1, U and U^2 there."""
+        y = np.linspace(-FARTHEST, 2.0 * self.mu + FARTHEST, 300)
+        log_u = self.mu * y - 0.5 * self.mu**2
+        usual = -0.5 * y * y - 0.5 * math.log(2.0 * math.pi) + math.log(y[1] - y[0])
+        scores = self._score(y) - float(self._score(np.array(-FARTHEST)))
+        return scores, usual, usual + log_u, usual + 2.0 * log_u
+
+    def _log_measure(self, power: int, tilt: float) -> float:
+        """log of E[L^power e^{tilt Y}]: under Q, under P, or weighted with L^2."""
+        return float(self._log_means([self._log_total(j, tilt) for j in range(power + 1)]))
+
+    def _log_means(self, logs: Sequence[Array | float]) -> Array:
+        """log E[L^j e^{tilt Y}] from those of U^i e^{tilt score} of one step, i = 0, ..., j."""
+        steps, count = self.steps, self.participations
+        if len(logs) == 1:
+            return np.asarray(steps * logs[0])
+        if len(logs) == 2:
+            return np.asarray((steps - count) * logs[0] + count * logs[1])
+        return log_sum(self._log_overlaps(logs))
+
+    def _log_total(self, power: int, tilt: float) -> float:
+        """log E[U^power e^{tilt score}] of one step, kept: several laws have it in common."""
+        if (power, tilt) not in self._log_totals:
+            logs = self._log_laws[power] + tilt * self._offsets
+            self._log_totals[power, tilt] = float(log_sum(logs))
+        return self._log_totals[power, tilt]
+
+    @cached_property
+    def _log_totals(self) -> dict[tuple[int, float], float]:
+        return {}
+
+    def _log_overlaps(self, logs: Sequence[Array | float]) -> Array:
         """log of each term of the hypergeometric mean, for m from its least value on."""
         m = self._overlaps.astype(float)
         steps, count = self.steps, self.participations
         return np.asarray(
             log_hypergeometric(steps, count)
-            + m * logs[2]
-            + 2.0 * (count - m) * logs[1]
-            + (steps - 2 * count + m) * logs[0]
+            + np.multiply.outer(logs[2], m)
+            + 2.0 * np.multiply.outer(logs[1], count - m)
+            + np.multiply.outer(logs[0], steps - 2 * count + m)
         )
 
     @cached_property
@@ -346,29 +385,47 @@ class SymmetricMean:
 
         With sign -1 those with p < c q, Q not above and P not below.
         """
-        q, p = self.without, self.with_record
-        grown = 1.0 + self._relative + _SLACK
-        offsets = self.offsets
+        q, p = self._event_masses(sign)
+        events = []
         with np.errstate(over="ignore", invalid="ignore"):
-            q_unit = np.exp(q.log_unit - q.tilt * offsets)
-            p_unit = np.exp(p.log_unit - p.tilt * offsets)
-            q_high, p_high = (
-                unit * (law.masses + law.error) * grown for unit, law in ((q_unit, q), (p_unit, p))
-            )
-            q_low, p_low = (
-                unit * _positive(law.masses - law.lost) / grown
-                for unit, law in ((q_unit, q), (p_unit, p))
-            )
-            events = []
             for ratio in np.exp(losses):
-                if sign > 0.0:
-                    chosen = p_low > ratio * q_high
-                    events.append((np.sum(q_high[chosen]), np.sum(p_low[chosen])))
-                else:
-                    chosen = q_low > ratio * p_high
-                    events.append((np.sum(q_low[chosen]), np.sum(p_high[chosen])))
+                chosen = p > ratio * q if sign > 0.0 else q > ratio * p
+                events.append((np.sum(q[chosen]), np.sum(p[chosen])))
         q_masses, p_masses = np.array(events).T
         return q_masses, p_masses
+
+    def log_lower(self, sign: float, losses: Array) -> Array:
+        """Lower bounds on the logs of E(L - e^loss)_+ (sign 1), or of E(1 - e^loss L)_+ (sign -1)."""
+        q, p = self._event_masses(sign)
+        likely, unlikely = (p, q) if sign > 0.0 else (q, p)
+        rounding = (4.0 + likely.size) * UNIT_ROUNDOFF
+        gains = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for ratio in np.exp(losses):
+                chosen = likely > ratio * unlikely
+                gain = likely[chosen] - ratio * unlikely[chosen]
+                gains.append(np.sum(gain) - rounding * np.sum(likely[chosen]))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(np.array(gains), 0.0)))
+
+    def _event_masses(self, sign: float) -> tuple[Array, Array]:
+        """Q and P of each place: not below and not above (sign 1), or not above and not below (-1).
+
+        NaN where a mass is no normal double, so that no event has it.
+        """
+        q, p = self.without, self.with_record
+        grown = 1.0 + self._relative + _SLACK
+        masses = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for law, is_upper in ((q, sign > 0.0), (p, sign < 0.0)):
+                unit = np.exp(law.log_unit - law.tilt * self.offsets)
+                high, low = (
+                    (law.masses + law.error) * grown,
+                    _positive(law.masses - law.lost) / grown,
+                )
+                mass = unit * (high if is_upper else low)
+                masses.append(np.where((mass > _SMALLEST_MASS) & (mass < np.inf), mass, np.nan))
+        return masses[0], masses[1]
 
     def _near(self, sign: float, log_c: Array) -> tuple[Array, float]:
         """Upper sums over all places to each one from the end that is far from the cut.
@@ -430,12 +487,8 @@ class SymmetricMean:
         log_sets = float(gammaln(steps + 1.0) - gammaln(count + 1.0) - gammaln(steps - count + 1.0))
         level = log_sets + count * self.log_x
         best = np.full((log_c.size, cuts.size), np.inf)
-        targets = self.saddle - np.array([0.0, 1.0, 2.5]) / self.spread
-        targets = np.repeat(np.append(targets, self.tilt), 5)
-        a = np.maximum(targets, 0.0) + np.tile([1.0, 3.0, 8.0, 25.0, 80.0], 4)
-        d = a - targets
-        usual = self._log_score_moment(a, 0.0 * a, -d)
-        for share in (0.8, 0.9, 0.65, 1.0, 0.5):
+        a, d, usual = self._far_tilts
+        for share, few in self._far_moments.items():
             v = share * self.variance
             many = usual + a * _log_most_likely(v, steps)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -445,12 +498,28 @@ class SymmetricMean:
                 tried = np.any(lines < np.minimum(best, room), axis=(1, 2))
             if not tried.any():
                 continue
-            slope = -float(np.log(i0e(np.array(v)))) / v - _SLACK
-            few = self._log_score_moment(a[tried], a[tried] * slope, -d[tried])
-            log_moments = np.logaddexp(many[tried], few)
+            new = tried & np.isnan(few)
+            if new.any():
+                slope = -float(np.log(i0e(np.array(v)))) / v - _SLACK
+                few[new] = self._log_score_moment(a[new], a[new] * slope, -d[new])
+            log_moments = np.logaddexp(many[tried], few[tried])
             lines = _lines(log_moments - a[tried] * level, -a[tried], log_c, d[tried], cuts)
             best = np.minimum(best, np.min(lines, axis=0))
         return np.asarray(best + _SLACK * (1.0 + np.abs(best)))
+
+    @cached_property
+    def _far_tilts(self) -> tuple[Array, Array, Array]:
+        """The a and d of bounds on far calls, and the log moments without a part for the variance."""
+        targets = self.saddle - np.array([0.0, 1.0, 2.5]) / self.spread
+        targets = np.repeat(np.append(targets, self.tilt), 5)
+        a = np.maximum(targets, 0.0) + np.tile([1.0, 3.0, 8.0, 25.0, 80.0], 4)
+        d = a - targets
+        return a, d, self._log_score_moment(a, 0.0 * a, -d)
+
+    @cached_property
+    def _far_moments(self) -> dict[float, Array]:
+        """For shares of the variance, the log moments with a part for it; NaN until they are needed."""
+        return {share: np.full(20, np.nan) for share in (0.8, 0.9, 0.65, 1.0, 0.5)}
 
     def _log_score_moment(self, a: Array, b: Array, tilts: Array) -> Array:
         """log of upper bounds on E_P exp(a Y - b V + tilt Y'), Y' being the rounded Y; a > 0, b >= 0.
@@ -463,23 +532,21 @@ class SymmetricMean:
         width = np.diff(scores)
         variance = -np.exp(-scores) * np.expm1(-scores)
         exponent = np.multiply.outer(a, scores) - np.multiply.outer(b, variance)
-        more = np.multiply.outer(b, width**2 / 128.0) + np.multiply.outer(tilts, self._offsets)
-        rising = np.diff(exponent, axis=1) > 0.0
+        steps = np.diff(exponent, axis=1)
+        # a chord that falls is largest at its left end
+        rise = np.expm1(np.clip(steps, 0.0, _LARGEST_STEP))
+        left = exponent[:, :-1] + np.multiply.outer(tilts, self._offsets)
+        left += np.multiply.outer(b, width**2 / 128.0)
         laws, total = self._log_laws, np.zeros(a.size)
         counts = (self.steps - self.participations, self.participations)
         for power, count in enumerate(counts):
             with np.errstate(invalid="ignore", divide="ignore"):
                 mean = np.logaddexp(0.0, self.log_x + laws[power + 1] - laws[power])
                 share = (mean - scores[:-1]) / width
-                # a chord that falls is largest at its left end
                 share = share + 4.0 * self._law_error * (1.0 + mean) / width
                 share = np.clip(np.where(np.isnan(share), 1.0, share), 0.0, 1.0)
-                share = np.where(rising, share, 0.0)
-                chord = np.logaddexp(
-                    np.log1p(-share) + exponent[:, :-1], np.log(share) + exponent[:, 1:]
-                )
-            total += count * log_sum(laws[power] + chord + more)
-        return total
+            total += count * _log_product_sum(laws[power] + left, 1.0 + share * rise)
+        return np.where(np.max(steps, axis=1) > _LARGEST_STEP, np.inf, total)
 
     def _log_far_puts(self, log_c: Array, cuts: Array) -> Array:
         """log of bounds on c Q[L < c, Y above the cut]: L >= K e^Y(x) x^-k at the x where this is least.
@@ -487,6 +554,14 @@ class SymmetricMean:
         If that is between two of the grid, Y(x) - k log x exceeds its least value at the nearer one by at
         most `dip`; if it is beyond the first or last, the posterior mean there is above or below k.
         """
+        total = np.full((log_c.size, cuts.size), -np.inf)
+        for logs, slopes, falls in self._far_puts:
+            total = np.logaddexp(total, _lowest(logs, slopes, log_c, falls, cuts))
+        return np.asarray(total + _SLACK * (1.0 + np.abs(total)))
+
+    @cached_property
+    def _far_puts(self) -> list[tuple[Array, Array, Array]]:
+        """Parts of the bound on far puts: logs to choose from, with their slopes in log c and the cut."""
         steps, count = self.steps, self.participations
         rate = count / steps
         log_k = count * math.log(rate) + (steps - count) * math.log1p(-rate)
@@ -497,18 +572,17 @@ class SymmetricMean:
         a = np.add.outer(np.maximum(-targets, 0.0), np.array([1.0, 3.0, 8.0])).ravel()
         d = a + np.repeat(targets, 3)
         levels = -log_k + count * (self.log_x + self.moves) + dip
-        total = np.full((log_c.size, cuts.size), -np.inf)
-        for move, level in zip(self.moves, levels, strict=True):
-            log_moments = steps * self._log_convex(float(move), a, d)
-            total = np.logaddexp(total, _lowest(log_moments + a * level, a + 1.0, log_c, -d, cuts))
+        parts = [
+            (steps * self._log_convex(float(move), a, d) + a * level, a + 1.0, -d)
+            for move, level in zip(self.moves, levels, strict=True)
+        ]
         b = np.array([2.0, 4.0, 6.0, 9.0, 13.0, 20.0]) / self.posterior_spread
         d = np.repeat(np.maximum(targets, 0.0), b.size)
         b = np.tile(b, targets.size)
         for move, side in ((self.moves[0], 1.0), (self.moves[-1], -1.0)):
             log_moments = steps * self._log_posterior(float(move), side * b, d)
-            best = _lowest(log_moments - side * b * count, np.ones_like(b), log_c, -d, cuts)
-            total = np.logaddexp(total, best)
-        return np.asarray(total + _SLACK * (1.0 + np.abs(total)))
+            parts.append((log_moments - side * b * count, np.ones_like(b), -d))
+        return parts
 
     def _log_convex(self, move: float, a: Array, tilts: Array) -> Array:
         """log of upper bounds on E[(1 + x' U)^-a e^{tilt score}], x' = x e^move.
@@ -517,22 +591,21 @@ class SymmetricMean:
         """
         log_u = self.mu * self._edges - 0.5 * self.mu**2
         value = np.append(0.0, np.logaddexp(0.0, self.log_x + move + log_u))
-        log_left, log_right = self._log_shares
-        chord = np.logaddexp(
-            log_left - np.multiply.outer(a, value[:-1]), log_right - np.multiply.outer(a, value[1:])
-        )
-        return log_sum(self._log_laws[0] + chord + np.multiply.outer(tilts, self._offsets))
+        left, right = self._shares
+        logs = np.multiply.outer(tilts, self._offsets) - np.multiply.outer(a, value[:-1])
+        fall = np.exp(-np.multiply.outer(a, np.diff(value)))
+        return _log_product_sum(self._log_laws[0] + logs, left + right * fall)
 
     @cached_property
-    def _log_shares(self) -> tuple[Array, Array]:
-        """logs of the weights of both ends of each cell at its mean of U, a little to the left."""
+    def _shares(self) -> tuple[Array, Array]:
+        """The weights of both ends of each cell at its mean of U, a little to the left."""
         size = np.append(0.0, np.exp(self.mu * self._edges - 0.5 * self.mu**2))
         laws = self._log_laws
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = np.exp(laws[1] - laws[0]) * (1.0 - 4.0 * self._law_error)
             share = (mean - size[:-1]) / (size[1:] - size[:-1])
             share = np.clip(np.where(np.isnan(share), 0.0, share), 0.0, 1.0)
-            return np.log1p(-share), np.log(share)
+            return 1.0 - share, share
 
     def _log_posterior(self, move: float, exponents: Array, tilts: Array) -> Array:
         """log of upper bounds on E[e^{exponent v} e^{tilt score}], v = x' U / (1 + x' U); one sign."""
@@ -547,15 +620,12 @@ class SymmetricMean:
         log_tail = float(log_ndtr(np.array(-FARTHEST)))
         log_y = math.log(self.steps) + log_tail
         low, high = float(self.offsets[0]), float(self.offsets[-1])
-        logs = []
-        for extra in np.append(0.0, EXTRA_TILTS) / self.spread:
-            if sign > 0.0:
-                tilt = max(self.saddle, 0.0) + extra
-                logs.append(self._log_measure((0, 1), tilt) - tilt * high)
-            else:
-                tilt = min(self.saddle + 1.0, 0.0) - extra
-                logs.append(self._log_measure((0,), tilt) - tilt * low)
-        beyond = np.logaddexp(min(logs) + _SLACK * (1.0 + abs(min(logs))), log_y)
+        extra = np.append(0.0, EXTRA_TILTS) / self.spread
+        if sign > 0.0:
+            log_beyond = self._log_beyond(1, max(self.saddle, 0.0) + extra, high)
+        else:
+            log_beyond = self._log_beyond(0, min(self.saddle + 1.0, 0.0) - extra, low)
+        beyond = np.logaddexp(log_beyond + _SLACK * (1.0 + abs(log_beyond)), log_y)
         return np.asarray(beyond + np.minimum(log_c, 0.0) + _SLACK)
 
 
@@ -601,6 +671,14 @@ def _lines(logs: Array, slopes: Array, log_c: Array, falls: Array, cuts: Array) 
 def _lowest(logs: Array, slopes: Array, log_c: Array, falls: Array, cuts: Array) -> Array:
     """The least of logs + slope log_c + fall cut, for every threshold and cut."""
     return np.asarray(np.min(_lines(logs, slopes, log_c, falls, cuts), axis=0))
+
+
+def _log_product_sum(logs: Array, factors: Array) -> Array:
+    """log of the sum over cells of e^log times a factor >= 0, not below: products may underflow."""
+    peak = np.max(logs, axis=-1)
+    terms = np.exp(logs - peak[:, None])
+    terms *= factors
+    return np.asarray(peak + np.log(np.sum(terms, axis=-1) + logs.shape[-1] * _UNDERFLOW))
 
 
 def _positive(x: Array) -> Array:

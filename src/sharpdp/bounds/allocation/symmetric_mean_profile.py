@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sharpdp.bounds.allocation.ratio_law import depth_of, pair_above
-from sharpdp.bounds.allocation.sum_contour import Values
 from sharpdp.bounds.allocation.symmetric_mean import (
     EXTRA_TILTS,
     FARTHEST,
     SymmetricMean,
     log_hypergeometric,
 )
-from sharpdp.bracket import Side
 from sharpdp.errors import NotCertified
-from sharpdp.numerics.special import Array, log_sum
-from sharpdp.pairs.finite import AtomicPair, TabulatedPair
-from sharpdp.pairs.from_events import Attacks
-from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.numerics.special import Array, erfcx, log_sum
 
 _MOST_STRETCHES = 400
 # What lies beyond a window is below e^-32; a tilt below the saddle's may lose so many nats.
@@ -39,7 +34,6 @@ _SHARE = 0.6
 _MOST_PLACES = 1 << 15
 # What hardly ever happens has probability e^-55.
 _NEVER = 55.0
-_MARGIN = 1e-9
 # How many kinds of posterior sums are told apart, how many a deviation, and how much of what is allowed
 # the rounding of Y may take: with very few steps, with few in or out, and with many.
 _RESOLUTIONS = ((64, 16.0, 0.006), (32, 10.0, 0.02), (1, 1.0, 0.05))
@@ -58,6 +52,23 @@ class _Center:
     deviation: float
     posterior_deviation: float
     variance: float
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Losses from below zero on, with about the tilts that belong to them, log delta, and reaches."""
+
+    losses: Array
+    tilts: Array
+    log_deltas: Array
+    reaches: Array
+
+    @cached_property
+    def places(self) -> Array:
+        """How far each loss is from zero, counted in reaches."""
+        steps = np.diff(self.losses) * 0.5 * (1.0 / self.reaches[1:] + 1.0 / self.reaches[:-1])
+        places = np.append(0.0, np.cumsum(steps))
+        return np.asarray(places - np.interp(0.0, self.losses, places))
 
 
 @dataclass(frozen=True)
@@ -98,8 +109,7 @@ class SeveralSteps:
             if center is None:
                 break
             tilt = center.tilt
-            slope = abs(tilt) if self.sign > 0.0 else abs(tilt + 1.0)
-            allowed = self.width * max(0.5, slope * (loss + reach))
+            slope, allowed = self._allowed(center, loss + reach)
             spacing = math.sqrt(2.0 * allowed) / max(slope, 1.0 / center.deviation)
             count = max(math.ceil(2.0 * reach / spacing), 1)
             losses = loss + 2.0 * reach * np.arange(count) / count
@@ -116,6 +126,74 @@ class SeveralSteps:
             raise NotCertified("no threshold of several steps could be planned for.")
         return Direction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def _allowed(self, center: _Center, loss: float) -> tuple[float, float]:
+        """About how fast log delta falls at a loss, and by how much it may be off."""
+        slope = abs(center.tilt) if self.sign > 0.0 else abs(center.tilt + 1.0)
+        return slope, self.width * max(0.5, slope * loss)
+
+    def nearest(self, losses: Array) -> NDArray[np.int64]:
+        """Which of the losses that have statistics of their own is the nearest one to each.
+
+        They are as far apart as a stretch reaches.
+        """
+        outline = self.outline
+        beyond = np.maximum(losses - outline.losses[-1], 0.0) / outline.reaches[-1]
+        places = np.interp(losses, outline.losses, outline.places) + beyond
+        # next to zero the statistic of a loss that is a little larger says more
+        return np.asarray(np.maximum(np.round(places), 1.0), dtype=np.int64)
+
+    def statistic(self, index: int) -> SymmetricMean | None:
+        """The statistic for the losses that are nearest to one; None if none can be planned.
+
+        It depends on nothing that was asked before, so that answers do not.
+        """
+        outline, place = self.outline, float(index)
+        loss = float(np.interp(place, outline.places, outline.losses))
+        loss += max(place - float(outline.places[-1]), 0.0) * float(outline.reaches[-1])
+        near = float(np.interp(loss, outline.losses, outline.tilts))
+        center = self._center_at(self.sign * loss, near)
+        if center is None:
+            return None
+        slope, allowed = self._allowed(center, loss)
+        return self._statistic(center, allowed / max(slope, 1.0))
+
+    @cached_property
+    def outline(self) -> Outline:
+        """About which tilt belongs to which loss, and log delta there.
+
+        With log L normal under the tilted law, of deviation s, and a > 0 the tilt away from loss zero,
+
+            log delta = log moment - a loss + log(B(a s) - B((a + 1) s)),  B(x) = e^{x^2 / 2} Phi(-x).
+        """
+        center = self._center(-0.5)
+        away = np.linspace(0.0, 14.0, 29) / max(center.deviation, 1e-300)
+        tilts = away - 1.0 if self.sign > 0.0 else -away
+        log_x, moments = self._balanced(tilts, np.full(tilts.size, center.log_x))
+        log_ratios = self._log_ratios(log_x, moments)
+        losses = self.sign * log_ratios
+        # Y plus this is log L
+        shift = log_ratios - moments[1]
+        log_weights = [float(log_sum(logs)) for logs in self._grid[1:]]
+        log_moment = moments[0] - (self.steps - self.participations) * log_weights[0]
+        log_moment = log_moment - self.participations * log_weights[1] + tilts * shift
+        a = tilts if self.sign > 0.0 else -1.0 - tilts
+        deviation = np.sqrt(np.maximum(moments[2], 0.0))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            first, second = (0.5 * erfcx(x * deviation * math.sqrt(0.5)) for x in (a, a + 1.0))
+            log_delta = log_moment - a * losses + np.log(first - second)
+        reaches = np.minimum(
+            _DRIFT * deviation * np.sqrt(moments[5] / np.maximum(moments[4], 1e-300)),
+            _SHARE * deviation,
+        )
+        usable = np.isfinite(losses) & np.isfinite(log_delta) & (reaches > 0.0)
+        usable &= np.append(True, np.diff(losses) > 0.0)
+        usable = np.cumsum(~usable) == 0
+        if np.count_nonzero(usable) < 2 or losses[0] > 0.0:
+            raise NotCertified("no threshold of several steps could be planned for.")
+        return Outline(
+            losses[usable], tilts[usable], np.minimum(log_delta[usable], -1e-3), reaches[usable]
+        )
+
     @cached_property
     def _grid(self) -> tuple[Array, Array, Array]:
         """log U on a coarse grid, with the logs of weights under Q and under P."""
@@ -123,50 +201,67 @@ class SeveralSteps:
         log_u = self.mu * y - 0.5 * self.mu**2
         return log_u, -0.5 * y * y, -0.5 * y * y + log_u
 
-    def _moments(self, tilt: float, log_x: Array) -> Array:
-        """Mean and variance of Y, and of the posterior mean, and its own variance, for each log x."""
+    def _moments(self, tilts: Array, log_x: Array) -> Array:
+        """Sums over all steps under tilts of P, each with its log x.
+
+        log E[e^{tilt Y}], mean and variance of Y, and of the posterior mean, and its own variance.
+        """
         log_u, *log_weights = self._grid
-        score = np.logaddexp(0.0, log_x[:, None] + log_u)
-        chance = np.exp(log_x[:, None] + log_u - score)
-        total = np.zeros((5, log_x.size))
+        odds = log_x[:, None] + log_u
+        score = np.logaddexp(0.0, odds)
+        chance = np.exp(odds - score)
+        total = np.zeros((6, log_x.size))
         counts = (self.steps - self.participations, self.participations)
         for logs, count in zip(log_weights, counts, strict=True):
-            exponent = logs + tilt * score
-            weight = np.exp(exponent - np.max(exponent, axis=1)[:, None])
-            weight = weight / np.sum(weight, axis=1)[:, None]
-
-            def mean(x: Array, weight: Array = weight) -> Array:
-                return np.asarray(np.sum(weight * x, axis=1))
-
-            y, m = mean(score), mean(chance)
-            total += count * np.array(
-                [
-                    y,
-                    mean((score - y[:, None]) ** 2),
-                    m,
-                    mean((chance - m[:, None]) ** 2),
-                    mean(chance * (1.0 - chance)),
-                ]
-            )
+            exponent = logs + tilts[:, None] * score
+            peak = np.max(exponent, axis=1)
+            weight = np.exp(exponent - peak[:, None])
+            mass = np.sum(weight, axis=1)
+            weight = weight / mass[:, None]
+            sums = [peak + np.log(mass)]
+            for x in (score, chance):
+                mean = np.einsum("ij,ij->i", weight, x)
+                sums += [mean, np.einsum("ij,ij->i", weight, (x - mean[:, None]) ** 2)]
+            sums.append(np.einsum("ij,ij->i", weight, chance * (1.0 - chance)))
+            total += count * np.array(sums)
         return total
 
-    def _center(self, tilt: float) -> _Center:
-        """The log x at which the posterior mean is k, under this tilt."""
-        steps, count = self.steps, self.participations
-        start = math.log(count / (steps - count))
-        low, high = start - 40.0, start + 40.0
-        for _ in range(4):
-            grid = np.linspace(low, high, 17)
-            gaps = self._moments(tilt, grid)[2] - count
-            index = int(np.clip(np.searchsorted(gaps, 0.0), 1, 16))
-            low, high = float(grid[index - 1]), float(grid[index])
-        log_x = 0.5 * (low + high)
-        y, square, _, posterior, variance = self._moments(tilt, np.array([log_x]))[:, 0].tolist()
-        rate = count / steps
-        # as if the count had the shape of a binomial one
-        log_ratio = y - count * log_x + count * math.log(rate) + (steps - count) * math.log1p(-rate)
-        log_ratio += 0.5 * math.log(count * (1.0 - rate) / variance)
-        return _Center(tilt, log_x, log_ratio, y, math.sqrt(square), math.sqrt(posterior), variance)
+    def _balanced(self, tilts: Array, log_x: Array) -> tuple[Array, Array]:
+        """The log x at which the posterior mean is k under each tilt, and the moments there."""
+        for _ in range(40):
+            moments = self._moments(tilts, log_x)
+            _, _, _, mean, spread, variance = moments
+            slope = variance + tilts * spread
+            step = (self.participations - mean) / np.where(slope > 0.2 * variance, slope, variance)
+            if np.max(np.abs(step)) < 1e-4:
+                break
+            log_x = log_x + np.clip(step, -2.0, 2.0)
+        return log_x, moments
+
+    @cached_property
+    def _log_share(self) -> float:
+        """log of (k/T)^k (1 - k/T)^(T-k)."""
+        rate = self.participations / self.steps
+        return self.participations * math.log(rate) + (
+            self.steps - self.participations
+        ) * math.log1p(-rate)
+
+    def _log_ratios(self, log_x: Array, moments: Array) -> Array:
+        """About log L where Y is at its mean, as if the count had the shape of a binomial one."""
+        count, rate = self.participations, self.participations / self.steps
+        bent = 0.5 * np.log(count * (1.0 - rate) / moments[5])
+        return np.asarray(moments[1] - count * log_x + self._log_share + bent)
+
+    def _center(self, tilt: float, near: float | None = None) -> _Center:
+        """The log x at which the posterior mean is k, under this tilt; `near` is a guess."""
+        start = math.log(self.participations / (self.steps - self.participations))
+        log_x, moments = self._balanced(
+            np.array([tilt]), np.array([start if near is None else near])
+        )
+        log_ratio = float(self._log_ratios(log_x, moments)[0])
+        _, y, square, _, posterior, variance = moments[:, 0].tolist()
+        deviations = math.sqrt(max(square, 0.0)), math.sqrt(max(posterior, 0.0))
+        return _Center(tilt, float(log_x[0]), log_ratio, y, *deviations, variance)
 
     @cached_property
     def _usual_log_x(self) -> float:
@@ -175,8 +270,8 @@ class SeveralSteps:
 
     def _center_at(self, log_ratio: float, near: float) -> _Center | None:
         """The center at which L is about e^log_ratio; None if there is none."""
-        tilts = [near, near + 0.1 * self.sign]
-        centers = [self._center(tilt) for tilt in tilts]
+        centers = [self._center(near)]
+        centers.append(self._center(near + 0.1 * self.sign, centers[0].log_x))
         for _ in range(40):
             (first, second) = centers[-2:]
             rise = (second.log_ratio - first.log_ratio) / (second.tilt - first.tilt)
@@ -189,7 +284,8 @@ class SeveralSteps:
             ):
                 return second
             largest = 0.5 * (1.0 + abs(second.tilt))
-            centers.append(self._center(second.tilt + max(min(step, largest), -largest)))
+            tilt = second.tilt + max(min(step, largest), -largest)
+            centers.append(self._center(tilt, second.log_x))
         return None
 
     def _statistic(self, center: _Center, allowed: float) -> SymmetricMean:
@@ -249,7 +345,7 @@ class SeveralSteps:
 
         def log_moments(power: int, tilts: Array) -> Array:
             logs = [
-                log_sum(weights + np.multiply.outer(tilts, score)) - log_sum(log_weights[0])
+                log_sum(weights + tilts[..., None] * score) - log_sum(log_weights[0])
                 for weights in log_weights[: power + 1]
             ]
             if power == 0:
@@ -257,35 +353,35 @@ class SeveralSteps:
             if power == 1:
                 return np.asarray((steps - count) * logs[0] + count * logs[1])
             # about the likeliest number of common steps
-            common = np.arange(max(2 * count - steps, 0), count + 1, dtype=float)[:, None]
-            terms = log_hypergeometric(steps, count)[:, None] + common * logs[2]
+            common = np.arange(max(2 * count - steps, 0), count + 1, dtype=float)
+            logs = [each[..., None] for each in logs]
+            terms = log_hypergeometric(steps, count) + common * logs[2]
             terms = terms + 2.0 * (count - common) * logs[1]
-            return np.asarray(log_sum(terms + (steps - 2 * count + common) * logs[0], axis=0))
-
-        def heights(tilt: float) -> Array:
-            """How high the three tilted measures are at the center, as Chernoff bounds have it."""
-            logs = [
-                float(log_moments(power, np.array([tilt + 1.0 - power]))[0]) for power in range(3)
-            ]
-            return np.array(logs) - (tilt + np.array([1.0, 0.0, -1.0])) * center.mean
+            return log_sum(terms + (steps - 2 * count + common) * logs[0])
 
         origin = 0.0 if self.sign > 0.0 else -1.0
-        saddle = heights(center.tilt)
-        best = (math.inf, center.tilt, 0.0, 0.0)
-        for share in (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0):
-            tilt = origin + share * (center.tilt - origin)
-            lost = float(np.max(heights(tilt) - saddle))
-            if lost > _MOST_LOST:
-                break
-            ends = [center.mean - 3.0 * center.deviation, center.mean + 3.0 * center.deviation]
-            for power, move in enumerate((1.0, 0.0, -1.0)):
-                logs = log_moments(power, tilt + move + np.append(extra, 0.0))
-                reach = (logs[:-1] - logs[-1] + _NOTHING) / extra
-                half = extra.size // 2
-                ends = [min(ends[0], np.max(reach[:half])), max(ends[1], np.min(reach[half:]))]
-            size = (ends[1] - ends[0]) * (1.0 + 0.2 * max(lost, 0.0))
-            best = min(best, (size, tilt, ends[0], ends[1]))
-        return best[1:]
+        tilts = origin + np.array([1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0]) * (center.tilt - origin)
+        lost = np.full(tilts.size, -np.inf)
+        low = np.full(tilts.size, center.mean - 3.0 * center.deviation)
+        high = np.full(tilts.size, center.mean + 3.0 * center.deviation)
+        half = EXTRA_TILTS.size
+        for power, move in enumerate((1.0, 0.0, -1.0)):
+            own = tilts + move
+            logs = log_moments(power, own[:, None] + np.append(extra, 0.0))
+            # how high the tilted measure is at the center, as Chernoff bounds have it
+            heights = logs[:, -1] - own * center.mean
+            lost = np.maximum(lost, heights - heights[0])
+            reach = (logs[:, :-1] - logs[:, -1:] + _NOTHING) / extra
+            low = np.minimum(low, np.max(reach[:, :half], axis=1))
+            high = np.maximum(high, np.min(reach[:, half:], axis=1))
+        # the tilts are tried one after the other, until one loses too much
+        usable = np.cumsum(~(lost <= _MOST_LOST)) == 0
+        size = (high - low) * (1.0 + 0.2 * np.maximum(lost, 0.0))
+        size = np.where(usable & np.isfinite(size), size, np.inf)
+        best = int(np.argmin(size))
+        if not np.isfinite(size[best]):
+            return center.tilt, 0.0, 0.0
+        return float(tilts[best]), float(low[best]), float(high[best])
 
     def _end(self, center: _Center, side: float) -> float:
         """A log x so small (side 1) or large (-1) that posterior means hardly ever reach k under Q."""
@@ -294,62 +390,12 @@ class SeveralSteps:
         b = side * np.geomspace(1.0, 30.0, 12) / center.posterior_deviation
         usual = self._usual_log_x
         log_x = min(usual, center.log_x) if side > 0.0 else max(usual, center.log_x)
-        for _ in range(60):
-            log_x -= side * 0.3 * reach
-            chance = np.exp(-np.logaddexp(0.0, -log_x - log_u))
-            logs = log_sum(log_weight + np.multiply.outer(b, chance)) - log_sum(log_weight)
-            if np.min(self.steps * logs - b * self.participations) < -_NEVER:
+        for _ in range(6):
+            tried = log_x - side * 0.3 * reach * np.arange(1.0, 11.0)
+            chance = np.exp(-np.logaddexp(0.0, -tried[:, None] - log_u))
+            logs = log_sum(log_weight + b[:, None] * chance[:, None, :]) - log_sum(log_weight)
+            never = np.min(self.steps * logs - b * self.participations, axis=1) < -_NEVER
+            log_x = float(tried[int(np.argmax(never))] if never.any() else tried[-1])
+            if never.any():
                 break
         return log_x
-
-
-def several_allocated(
-    noise_multiplier: float,
-    steps: int,
-    participations: int,
-    times: int,
-    side: Side,
-    width: float,
-) -> Pair:
-    """A pair above (upper) or below (lower) that of k of T steps, to be repeated `times` times.
-
-    Holds when: LEAST_NOISE <= noise_multiplier <= MOST_NOISE and 1 < participations < steps.
-
-    >>> from sharpdp.pairs.pair import epsilon_of
-    >>> sides = [several_allocated(1.0, 100, 10, 1, side, 1e-2) for side in Side]
-    >>> low, high = (epsilon_of(pair, math.log(1e-5)) for pair in sides)
-    >>> bool(5.80 < low[0] < high[1] < 5.88)
-    True
-    """
-    mu = 1.0 / noise_multiplier
-    try:
-        return TabulatedPair(_pair(mu, steps, participations, depth_of(times), side, width))
-    except NotCertified:
-        revealed = GaussianPair(mu * math.sqrt(participations))
-        return revealed if side is Side.UPPER else AtomicPair((0.0,), (0.0,), (0.0,))
-
-
-@lru_cache(maxsize=64)
-def _pair(
-    mu: float, steps: int, participations: int, depth: float, side: Side, width: float
-) -> AtomicPair:
-    """Chords between upper values, or the best of all events."""
-    ahead, behind = (
-        _direction(mu, steps, participations, sign, depth, width) for sign in (1.0, -1.0)
-    )
-    if side is Side.LOWER:
-        return Attacks(ahead.q, ahead.p, behind.q, behind.p).pair()
-    revealed = GaussianPair(mu * math.sqrt(participations))
-    halves = []
-    for part in (ahead, behind):
-        known = revealed.log_hockey_stick(part.losses) + _MARGIN
-        log_high = np.minimum(np.minimum(part.log_high, known), 0.0)
-        halves.append(Values(part.losses, np.full(log_high.shape, -np.inf), log_high))
-    return pair_above(halves[0], halves[1])
-
-
-_direction = lru_cache(maxsize=64)(
-    lambda mu, steps, participations, sign, depth, width: SeveralSteps(
-        mu, steps, participations, sign, width
-    ).direction(depth)
-)

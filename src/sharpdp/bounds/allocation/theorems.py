@@ -34,8 +34,8 @@ from sharpdp.bounds.allocation.ratio_law import (
     Blocks,
     allocated,
 )
+from sharpdp.bounds.allocation.several_steps_pair import several_allocated
 from sharpdp.bounds.allocation.sum_test import sum_test_pair
-from sharpdp.bounds.allocation.symmetric_mean_profile import several_allocated
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, AnyTheorem, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side

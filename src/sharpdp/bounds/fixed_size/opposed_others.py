@@ -82,7 +82,7 @@ def opposed_others(
     nodes with its mean kept, which raises the mean of a convex function. Profiles are convex in x, so
     chords are above them. Integrals of conditions are sums over the worse ends of small cells.
     """
-    found = _condition(mu, rate)
+    found = opposed_condition(mu, rate)
     if found is None:
         return None
     cosine, power = found
@@ -239,8 +239,8 @@ def _between(left: Array, right: Array, mean: float) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _condition(mu: float, rate: float) -> tuple[float, float] | None:
-    """The c_1 and the largest power for which the condition of the theorem holds."""
+def opposed_condition(mu: float, rate: float) -> tuple[float, float] | None:
+    """The c_1 and the largest power for which the condition of the theorem holds; None if none does."""
     ahead, behind = DisplacedPair(mu, rate), PoissonSampledPair(GaussianPair(mu), rate)
     start = float(np.exp(ahead.log_hockey_stick(np.zeros(1))[0]))
     end = _end(lambda losses: np.exp(behind.log_hockey_stick(losses) + _MARGIN), 0.4 * _REST * rate)

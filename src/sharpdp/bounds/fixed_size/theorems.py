@@ -6,7 +6,12 @@ Proofs are in docs/shuffled-batches.md.
 from functools import lru_cache, partial
 
 from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
-from sharpdp.bounds.fixed_size.opposed_others import LEAST_MU, MOST_MU, opposed_others
+from sharpdp.bounds.fixed_size.opposed_others import (
+    LEAST_MU,
+    MOST_MU,
+    opposed_condition,
+    opposed_others,
+)
 from sharpdp.bounds.fixed_size.pairs import (
     SettledPair,
     displaced,
@@ -96,7 +101,7 @@ def _many_steps(mechanism: DPSGD) -> bool:
     mu, scheme = _subset(mechanism)
     if scheme.replacement or scheme.steps < 100 or not LEAST_MU <= mu <= MOST_MU:
         return False
-    return scheme.sample_rate < 1.0 and _opposed_others(mu, scheme.sample_rate) is not None
+    return scheme.sample_rate < 1.0 and opposed_condition(mu, scheme.sample_rate) is not None
 
 
 @subset_bound(

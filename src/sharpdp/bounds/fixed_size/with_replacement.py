@@ -14,7 +14,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sharpdp.batches import FixedSizeBatches
-from sharpdp.bounds.fixed_size.opposed_others import LEAST_MU, MOST_MU, opposed_others
+from sharpdp.bounds.fixed_size.opposed_others import (
+    LEAST_MU,
+    MOST_MU,
+    opposed_condition,
+    opposed_others,
+)
 from sharpdp.bounds.fixed_size.pairs import HalvesPair, subset_zero_out
 from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
@@ -56,6 +61,12 @@ _OUTWARDS, _MARGIN = 1.0 + 1e-12, 1e-9
 _FIRST, _GROWTH, _LARGEST_LOSS, _LOG_REST = 1e-4, 1.02, 1e9, -140.0
 """Thresholds of a tabulated profile: the first in units of its value at zero, their ratio, and the
 largest loss; it is followed until its logarithm is below the last of these."""
+
+_ROUGH_GROWTH = 1.06
+"""The ratio of thresholds for a first look."""
+
+_HALVINGS = 44
+"""Where profiles are split need not be exact: what is lost goes with the square of the error."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,7 @@ def _many_steps(mechanism: DPSGD) -> bool:
         return False
     if _scheme(mechanism).weights is not None:  # of records with smaller weights it is not proved
         return False
-    return occurrences.examples > 1 and _opposed_pairs(mu, occurrences) is not None
+    return occurrences.examples > 1 and opposed_condition(mu, _rate_of_one(occurrences)) is not None
 
 
 @bound(
@@ -220,7 +231,17 @@ def _rate_of_one(occurrences: Occurrences) -> float:
     return occurrences.draws / (occurrences.others + occurrences.draws) * _OUTWARDS
 
 
-@bound(adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE), source="rhodes2014")
+def _split_draws(mechanism: DPSGD, adjacency: Adjacency, growth: float) -> PairCounts:
+    """The pair of every step, with thresholds in this ratio."""
+    mu, occurrences, steps = _run(mechanism)
+    return ((_split_pair(mu, occurrences, adjacency, growth), steps),)
+
+
+@bound(
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    source="rhodes2014",
+    rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH),
+)
 def split_draws_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: each number of occurrences is split in two.
 
@@ -235,8 +256,7 @@ def split_draws_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     Numerics: the t_k and l_k need not be exact. Probabilities are rounded up, that of J = 0 down; values
     at some thousand x are joined by chords, and what is left at the last one counts as revealed.
     """
-    mu, occurrences, steps = _run(mechanism)
-    return ((_split_pair(mu, occurrences, adjacency), steps),)
+    return _split_draws(mechanism, adjacency, _GROWTH)
 
 
 @bound(adjacency=Adjacency.REPLACE_ONE, proof="")
@@ -271,7 +291,7 @@ def _replace_one_pair(mu: float, occurrences: Occurrences) -> Pair:
 
 
 @lru_cache(maxsize=64)
-def _split_pair(mu: float, occurrences: Occurrences, adjacency: Adjacency) -> Pair:
+def _split_pair(mu: float, occurrences: Occurrences, adjacency: Adjacency, growth: float) -> Pair:
     replaced = adjacency is Adjacency.REPLACE_ONE
     if occurrences.examples == 1:
         return GaussianPair(2.0 * mu if replaced else mu)
@@ -279,7 +299,7 @@ def _split_pair(mu: float, occurrences: Occurrences, adjacency: Adjacency) -> Pa
     profiles = (ahead, ahead if replaced else _SplitProfile(mu, occurrences, 1, 1))
     halves, revealed = [], []
     for profile in profiles:
-        losses, values = profile.tabulated()
+        losses, values = profile.tabulated(growth)
         with np.errstate(divide="ignore"):
             more = np.log(values[:-1] - values[-1])
         halves.append(calls_above(losses[:-1], more, float(losses[-1])))
@@ -334,7 +354,7 @@ class _SplitProfile:
         high = np.full(losses.size, 2.0 * float(self.far[-1]) + 40.0) + losses / float(
             self.apart[0]
         )
-        for _ in range(60):
+        for _ in range(_HALVINGS):
             z = 0.5 * (low + high)
             ratio = z[:, None] * self.far - 0.5 * self.far**2
             other = losses[:, None] + z[:, None] * self.near - 0.5 * self.near**2
@@ -344,12 +364,12 @@ class _SplitProfile:
             low, high = np.where(above, low, z), np.where(above, z, high)
         return high
 
-    def tabulated(self) -> tuple[Array, Array]:
+    def tabulated(self, growth: float) -> tuple[Array, Array]:
         """Losses from zero on, and upper bounds on the profile, until next to nothing is left."""
         start = float(np.exp(self.log_values(np.zeros(1))[0]))
         ends = np.geomspace(1e-3 * start, _LARGEST_LOSS, 200)
         end = ends[int(np.argmax(self.log_values(ends) < _LOG_REST))]
-        count = int(np.log(end / (_FIRST * start)) / np.log(_GROWTH)) + 2
+        count = int(np.log(end / (_FIRST * start)) / np.log(growth)) + 2
         losses = np.append(0.0, np.geomspace(_FIRST * start, end, count))
         return losses, np.exp(self.log_values(losses))
 
