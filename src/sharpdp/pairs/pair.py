@@ -574,7 +574,7 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     where it is. Both ends are certified.
     """
     about = pair.about_epsilon(log_delta)
-    if about is not None and (around := _just_around(pair, log_delta, about)):
+    if about is not None and (around := _just_around(pair, log_delta, about, _CLOSE[:1])):
         return around
     rough = pair.for_planning()
     grid = _LOOK[pair.accurate_range[1] > _LOOK]
@@ -596,11 +596,17 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     return None
 
 
-def _just_around(pair: Pair, log_delta: float, x: float) -> Interval | None:
+_CLOSE = (2.0 ** -np.array([46.0, 42.0, 38.0, 34.0]), 2.0 ** -np.array([30.0, 26.0]))
+"""How far from a crossing, relative to it, its two ends are looked for."""
+
+
+def _just_around(
+    pair: Pair, log_delta: float, x: float, distances: Sequence[Array] = _CLOSE
+) -> Interval | None:
     """Epsilons before and after x between which delta certainly passes a value; None if none are seen."""
     rounding = 2.0 * UNIT_ROUNDOFF * abs(log_delta)
     before, after = np.nan, np.nan
-    for apart in (2.0 ** -np.array(bits) for bits in ([46.0, 42.0, 38.0, 34.0], [30.0, 26.0])):
+    for apart in distances:
         low, high = log_deltas_of(pair, x * np.append(1.0 - apart, 1.0 + apart))
         above = np.flatnonzero(low[: apart.size] >= log_delta + rounding)
         below = np.flatnonzero(high[apart.size :] <= log_delta - rounding)
