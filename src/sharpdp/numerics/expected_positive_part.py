@@ -143,8 +143,10 @@ class Sums:
         reach = np.max(self.values[places] + self.value_error[places], axis=1, initial=0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             is_likely = (largest * thetas > 0.0) & (largest * thetas < _NO_TILT)
-        for index in np.flatnonzero(~is_likely):
-            high[index] = self._row(int(places[index])).log_first_moment()
+        rare = np.flatnonzero(~is_likely)
+        high[rare] = rare_moments_up(
+            self.weights, self.values[places[rare]], self.value_error[places[rare]], self.count
+        )
         high[reach <= 0.0] = -np.inf
         left, shrink = np.flatnonzero(is_likely & (reach > 0.0)), 1.0
         for _ in range(_ATTEMPTS):
@@ -162,32 +164,6 @@ class Sums:
             left = left[far & ~many.exhausted]
             shrink *= _SHRINK
         return low, high
-
-    def log_upper(self, place: int, theta: float) -> float:
-        """An upper bound on log E[S_+] of one row, by one contour, whatever its distance from below."""
-        row = self._row(place)
-        if not row.positive:
-            return -np.inf
-        if row.too_rare(theta):
-            return row.log_first_moment()
-        return row.contour(theta, 1.0).read().log_value[1]
-
-    def log_sharp_upper(self, place: int, theta: float, tolerance: float) -> float:
-        """An upper bound on log E[S_+] of one row, within `tolerance` of the truth if work can do it.
-
-        For heavy tails: a tilt below the best one makes images on the left rare, and the window grows
-        until the images are small relative to the value that they are added to.
-        """
-        row = self._row(place)
-        if not row.positive:
-            return -np.inf
-        if row.too_rare(theta):
-            return row.log_first_moment()
-        contour = row.contour(row.lower_tilt(theta), 1.0).planned(tolerance, 0.0)
-        return contour.log_sharp_upper(tolerance, 0.0)[0]
-
-    def _row(self, place: int) -> _Row:
-        return _Row(self.weights, self.values[place], self.value_error[place], self.count)
 
 
 class ShiftedSum:
@@ -243,11 +219,6 @@ class _Row:
         log_m, error = log_moments(self.weights, exponents, errors, self.count)
         return float(log_m[0]), float(error[0])
 
-    @property
-    def positive(self) -> bool:
-        """Whether some value may be positive."""
-        return bool(np.max(self.values + self.value_error, initial=0.0) > 0.0)
-
     def too_rare(self, theta: float) -> bool:
         """Whether no tilt within doubles brings positive sums to the center, if there are any."""
         largest = float(np.max(self.values))
@@ -257,14 +228,6 @@ class _Row:
         """A tilt below the best one, which makes images on the left rare."""
         largest = float(np.max(self.values))
         return theta * (_LOW_TILT if theta * largest < _RARE_JUMPS else _HIGH_TILT)
-
-    def log_first_moment(self) -> float:
-        """Not below log E[S_+], from S_+ <= sum of g_+: sharp where any positive value is rare."""
-        with np.errstate(divide="ignore"):
-            terms = np.log(np.maximum(self.values + self.value_error, 0.0)) + np.log(self.weights)
-        total = float(np.logaddexp.reduce(terms) + np.log(self.count))
-        size = 1.0 + abs(total) if np.isfinite(total) else 0.0
-        return total + (_UNITS + self.weights.size) * UNIT_ROUNDOFF * size
 
     def contour(self, theta: float, shrink: float) -> _Contour:
         """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
@@ -574,40 +537,9 @@ class _Contours:
                 ]
             )
             psi_error = moved
-        powers, bound = exponential(*log_power(psi, psi_error, self.count))
-        width = v[row]
-        damp = np.exp(-0.5 * (width * t) ** 2)
-        drift = width * width * theta[row]
-        spin = powers * damp * np.exp(1j * drift * t)
-        starts = np.searchsorted(row, np.arange(rows.size))
-        terms = np.diff(np.append(starts, row.size))
-        # each sum may round once for each of its terms
-        turn = UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
-        errors = bound * damp + np.abs(spin) * turn
-        kernel = (theta[row] + 1j * t) ** -2
-        weight = np.where(place > 0, 2.0, 1.0) / self.window[rows][row]
-        value, error, density, blur = np.add.reduceat(
-            np.stack(
-                [
-                    weight * (spin * kernel).real,
-                    weight * errors * np.abs(kernel),
-                    weight * spin.real,
-                    weight * errors,
-                ]
-            ),
-            starts,
-            axis=1,
-        )
-        dead = 2.0 * float(np.exp(_NEGLIGIBLE_LOG)) * sizes / self.window[rows]
-        last = step * (sizes - 1)
-        more, more_density = np.array(
-            [
-                beyond_last(*three)
-                for three in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
-            ]
-        ).T
-        density = np.maximum(density + blur + dead + more_density, 0.0)
-        return np.stack([value, error + dead / theta**2 + more, density])
+        log_dead = np.full(rows.size, _NEGLIGIBLE_LOG)
+        plan = ContourPlan(theta, v, self.window[rows], sizes, log_dead)
+        return plan.sums(row, place, psi, psi_error, self.count)
 
     def _alive_blocks(
         self, rows: NDArray[np.intp]
@@ -660,6 +592,59 @@ class _Contours:
                     for side in (left, ~left)
                 )
             )
+
+
+@dataclass(frozen=True)
+class ContourPlan:
+    """Tilts, smoothing, windows and numbers of frequencies of contours.
+
+    Of the frequencies those may be left out whose power, relative to that at zero and times
+    theta^2 |z|^-2, has a logarithm below the last number.
+    """
+
+    theta: Array
+    smoothing: Array
+    window: Array
+    sizes: NDArray[np.intp]
+    log_left_out: Array
+
+    def sums(
+        self,
+        row: NDArray[np.intp],
+        place: NDArray[np.intp],
+        psi: ComplexArray,
+        psi_error: Array,
+        count: float | Array,
+    ) -> Array:
+        """Trapezoid values, their errors, and about the densities at zero; all e^-lead.
+
+        From psi = M(z) / M(theta) - 1 at the frequencies with these numbers, in the order of the rows.
+        The densities are upper bounds if the powers alone that were left out are as small.
+        """
+        theta, v, window = self.theta, self.smoothing, self.window
+        step = 2.0 * np.pi / window
+        t = step[row] * place
+        powers, bound = exponential(*log_power(psi, psi_error, count))
+        width = v[row]
+        damp = np.exp(-0.5 * (width * t) ** 2)
+        drift = width * width * theta[row]
+        spin = powers * damp * np.exp(1j * drift * t)
+        starts = np.searchsorted(row, np.arange(theta.size))
+        terms = np.diff(np.append(starts, row.size))
+        # each sum may round once for each of its terms
+        errors = bound * damp
+        errors += np.abs(spin) * UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
+        kernel = (theta[row] + 1j * t) ** -2
+        weight = np.where(place > 0, 2.0, 1.0) / window[row]
+        parts = [(spin * kernel).real, errors * np.abs(kernel), spin.real, errors]
+        value, error, density, blur = np.add.reduceat(weight * np.stack(parts), starts, axis=1)
+        # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
+        dead = 2.0 * np.exp(self.log_left_out) * self.sizes / window
+        last = step * (self.sizes - 1)
+        ends = zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
+        more, more_density = np.array([beyond_last(*each) for each in ends]).T
+        density = np.maximum(density + blur + dead + more_density, 0.0)
+        return np.stack([value, error + dead / theta**2 + more, density])
 
 
 def _pieces(
@@ -715,7 +700,9 @@ def _weighted(rows: Array, weights: Array) -> Array:
     return rows @ weights if weights.ndim == 1 else np.einsum("ij,ij->i", rows, weights)
 
 
-def rare_moments_up(weights: Array, values: Array, value_error: Array, counts: Array) -> Array:
+def rare_moments_up(
+    weights: Array, values: Array, value_error: Array, counts: float | Array
+) -> Array:
     """Not below log E[S_+] of each row, from S_+ <= sum of g_+: sharp if any positive value is rare."""
     with np.errstate(divide="ignore"):
         terms = np.log(np.maximum(values + value_error, 0.0)) + np.log(weights)

@@ -13,15 +13,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.numerics.contour import (
-    beyond_last,
-    exponential,
-    gridded_transforms,
-    log_power,
-    phase_moves,
-)
+from sharpdp.numerics.contour import gridded_transforms, phase_moves
 from sharpdp.numerics.expected_positive_part import (
     IMAGE_TILTS,
+    ContourPlan,
     frequencies,
     log_moments,
     log_moments_up,
@@ -348,36 +343,11 @@ class _Contours:
 
     def _sums(self) -> Array:
         """Trapezoid values, their errors, and upper bounds on the densities at zero; all e^-lead."""
-        theta, v, window, sizes = self.theta, self.smoothing, self.window, self.sizes
-        step = 2.0 * np.pi / window
-        row, place, psi, psi_error = self._rough(step, sizes)
-        count = self.sums.counts[row]
-        t = step[row] * place
-        powers, bound = exponential(*log_power(psi, psi_error, count))
-        width = v[row]
-        damp = np.exp(-0.5 * (width * t) ** 2)
-        drift = width * width * theta[row]
-        spin = powers * damp * np.exp(1j * drift * t)
-        starts = np.searchsorted(row, np.arange(theta.size))
-        terms = np.diff(np.append(starts, row.size))
-        # each sum may round once for each of its terms
-        errors = bound * damp
-        errors += np.abs(spin) * UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
-        kernel = (theta[row] + 1j * t) ** -2
-        weight = np.where(place > 0, 2.0, 1.0) / window[row]
-        parts = [(spin * kernel).real, errors * np.abs(kernel), spin.real, errors]
-        value, error, density, blur = np.add.reduceat(weight * np.stack(parts), starts, axis=1)
-        # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
-        dead = 2.0 * np.exp(self._log_negligible) * sizes / window
-        last = step * (sizes - 1)
-        more, more_density = np.array(
-            [
-                beyond_last(*each)
-                for each in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
-            ]
-        ).T
-        density = np.maximum(density + blur + dead + more_density, 0.0)
-        return np.stack([value, error + dead / theta**2 + more, density])
+        row, place, psi, error = self._rough(2.0 * np.pi / self.window, self.sizes)
+        plan = ContourPlan(
+            self.theta, self.smoothing, self.window, self.sizes, self._log_negligible
+        )
+        return plan.sums(row, place, psi, error, self.sums.counts[row])
 
     def _rough(
         self, step: Array, sizes: NDArray[np.intp]
