@@ -144,8 +144,10 @@ class Sums:
         reach = np.max(self.values[places] + self.value_error[places], axis=1, initial=0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             is_likely = (largest * thetas > 0.0) & (largest * thetas < _NO_TILT)
-        for index in np.flatnonzero(~is_likely):
-            high[index] = self._row(int(places[index])).log_first_moment()
+        rare = np.flatnonzero(~is_likely)
+        high[rare] = rare_moments_up(
+            self.weights, self.values[places[rare]], self.value_error[places[rare]], self.count
+        )
         high[reach <= 0.0] = -np.inf
         left, shrink = np.flatnonzero(is_likely & (reach > 0.0)), 1.0
         for _ in range(_ATTEMPTS):
@@ -163,32 +165,6 @@ class Sums:
             left = left[far & ~many.exhausted]
             shrink *= _SHRINK
         return low, high
-
-    def log_upper(self, place: int, theta: float) -> float:
-        """An upper bound on log E[S_+] of one row, by one contour, whatever its distance from below."""
-        row = self._row(place)
-        if not row.positive:
-            return -np.inf
-        if row.too_rare(theta):
-            return row.log_first_moment()
-        return row.contour(theta, 1.0).read().log_value[1]
-
-    def log_sharp_upper(self, place: int, theta: float, tolerance: float) -> float:
-        """An upper bound on log E[S_+] of one row, within `tolerance` of the truth if work can do it.
-
-        For heavy tails: a tilt below the best one makes images on the left rare, and the window grows
-        until the images are small relative to the value that they are added to.
-        """
-        row = self._row(place)
-        if not row.positive:
-            return -np.inf
-        if row.too_rare(theta):
-            return row.log_first_moment()
-        contour = row.contour(row.lower_tilt(theta), 1.0).planned(tolerance, 0.0)
-        return contour.log_sharp_upper(tolerance, 0.0)[0]
-
-    def _row(self, place: int) -> _Row:
-        return _Row(self.weights, self.values[place], self.value_error[place], self.count)
 
 
 class ShiftedSum:
@@ -244,11 +220,6 @@ class _Row:
         log_m, error = log_moments(self.weights, exponents, errors, self.count)
         return float(log_m[0]), float(error[0])
 
-    @property
-    def positive(self) -> bool:
-        """Whether some value may be positive."""
-        return bool(np.max(self.values + self.value_error, initial=0.0) > 0.0)
-
     def too_rare(self, theta: float) -> bool:
         """Whether no tilt within doubles brings positive sums to the center, if there are any."""
         largest = float(np.max(self.values))
@@ -258,14 +229,6 @@ class _Row:
         """A tilt below the best one, which makes images on the left rare."""
         largest = float(np.max(self.values))
         return theta * (_LOW_TILT if theta * largest < _RARE_JUMPS else _HIGH_TILT)
-
-    def log_first_moment(self) -> float:
-        """Not below log E[S_+], from S_+ <= sum of g_+: sharp where any positive value is rare."""
-        with np.errstate(divide="ignore"):
-            terms = np.log(np.maximum(self.values + self.value_error, 0.0)) + np.log(self.weights)
-        total = float(np.logaddexp.reduce(terms) + np.log(self.count))
-        size = 1.0 + abs(total) if np.isfinite(total) else 0.0
-        return total + (_UNITS + self.weights.size) * UNIT_ROUNDOFF * size
 
     def contour(self, theta: float, shrink: float) -> _Contour:
         """Choose smoothing, window and frequencies for one tilt; everything is certified afterwards."""
@@ -776,7 +739,9 @@ def _weighted(rows: Array, weights: Array) -> Array:
     return rows @ weights if weights.ndim == 1 else np.einsum("ij,ij->i", rows, weights)
 
 
-def rare_moments_up(weights: Array, values: Array, value_error: Array, counts: Array) -> Array:
+def rare_moments_up(
+    weights: Array, values: Array, value_error: Array, counts: float | Array
+) -> Array:
     """Not below log E[S_+] of each row, from S_+ <= sum of g_+: sharp if any positive value is rare."""
     with np.errstate(divide="ignore"):
         terms = np.log(np.maximum(values + value_error, 0.0)) + np.log(weights)

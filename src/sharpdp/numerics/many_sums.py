@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.contour import (
-    beyond_last,
+    beyond_each_last,
     exponential,
     gridded_transforms,
     log_power,
@@ -348,36 +348,11 @@ class _Contours:
 
     def _sums(self) -> Array:
         """Trapezoid values, their errors, and upper bounds on the densities at zero; all e^-lead."""
-        theta, v, window, sizes = self.theta, self.smoothing, self.window, self.sizes
-        step = 2.0 * np.pi / window
-        row, place, psi, psi_error = self._rough(step, sizes)
-        count = self.sums.counts[row]
-        t = step[row] * place
-        powers, bound = exponential(*log_power(psi, psi_error, count))
-        width = v[row]
-        damp = np.exp(-0.5 * (width * t) ** 2)
-        drift = width * width * theta[row]
-        spin = powers * damp * np.exp(1j * drift * t)
-        starts = np.searchsorted(row, np.arange(theta.size))
-        terms = np.diff(np.append(starts, row.size))
-        # each sum may round once for each of its terms
-        errors = bound * damp
-        errors += np.abs(spin) * UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
-        kernel = (theta[row] + 1j * t) ** -2
-        weight = np.where(place > 0, 2.0, 1.0) / window[row]
-        parts = [(spin * kernel).real, errors * np.abs(kernel), spin.real, errors]
-        value, error, density, blur = np.add.reduceat(weight * np.stack(parts), starts, axis=1)
-        # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
-        dead = 2.0 * np.exp(self._log_negligible) * sizes / window
-        last = step * (sizes - 1)
-        more, more_density = np.array(
-            [
-                beyond_last(*each)
-                for each in zip(v.tolist(), last.tolist(), step.tolist(), strict=True)
-            ]
-        ).T
-        density = np.maximum(density + blur + dead + more_density, 0.0)
-        return np.stack([value, error + dead / theta**2 + more, density])
+        row, place, psi, error = self._rough(2.0 * np.pi / self.window, self.sizes)
+        plan = _Trapezoids(
+            self.theta, self.smoothing, self.window, self.sizes, self._log_negligible
+        )
+        return plan.sums(row, place, psi, error, self.sums.counts[row])
 
     def _rough(
         self, step: Array, sizes: NDArray[np.intp]
@@ -416,3 +391,55 @@ class _Contours:
             t = step[one] * place[again]
             psi[again] = phase_moves(sums.values[one], tilted[one], t)
         return row, place, psi, error + np.where(is_harmless[row], rounding[place], 0.0)
+
+
+@dataclass(frozen=True)
+class _Trapezoids:
+    """Tilts, smoothing, windows and numbers of frequencies of contours.
+
+    Of the frequencies those may be left out whose power, relative to that at zero and times
+    theta^2 |z|^-2, has a logarithm below the last number.
+    """
+
+    theta: Array
+    smoothing: Array
+    window: Array
+    sizes: NDArray[np.intp]
+    log_left_out: Array
+
+    def sums(
+        self,
+        row: NDArray[np.intp],
+        place: NDArray[np.intp],
+        psi: ComplexArray,
+        psi_error: Array,
+        count: float | Array,
+    ) -> Array:
+        """Trapezoid values, their errors, and about the densities at zero; all e^-lead.
+
+        From psi = M(z) / M(theta) - 1 at the frequencies with these numbers, in the order of the rows.
+        The densities are upper bounds if the powers alone that were left out are as small.
+        """
+        theta, v, window = self.theta, self.smoothing, self.window
+        step = 2.0 * np.pi / window
+        t = step[row] * place
+        powers, bound = exponential(*log_power(psi, psi_error, count))
+        width = v[row]
+        damp = np.exp(-0.5 * (width * t) ** 2)
+        drift = width * width * theta[row]
+        spin = powers * damp * np.exp(1j * drift * t)
+        starts = np.searchsorted(row, np.arange(theta.size))
+        terms = np.diff(np.append(starts, row.size))
+        # each sum may round once for each of its terms
+        errors = bound * damp
+        errors += np.abs(spin) * UNIT_ROUNDOFF * (_UNITS + terms[row] + 4.0 * drift * t)
+        kernel = (theta[row] + 1j * t) ** -2
+        weight = np.where(place > 0, 2.0, 1.0) / window[row]
+        parts = [(spin * kernel).real, errors * np.abs(kernel), spin.real, errors]
+        value, error, density, blur = np.add.reduceat(weight * np.stack(parts), starts, axis=1)
+        # frequencies that were left out, and those beyond the last: |M(z)| <= M(theta)
+        dead = 2.0 * np.exp(self.log_left_out) * self.sizes / window
+        last = step * (self.sizes - 1)
+        more, more_density = beyond_each_last(v, last, step)
+        density = np.maximum(density + blur + dead + more_density, 0.0)
+        return np.stack([value, error + dead / theta**2 + more, density])

@@ -50,8 +50,9 @@ _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
 _MARGIN = 1e-9
 """Rounding of weights, tails and sums of the three terms, taken upwards once."""
 
-_STEP, _SPREADS, _GROWTH = 0.15, 8.0, 1.15
-"""Thresholds: in steps of this part of the loss's spread up to so many of them, then by this factor."""
+_STEP, _ROUGH_STEP, _SPREADS, _GROWTH = 0.15, 0.2, 8.0, 1.15
+"""Thresholds: in steps of this part of the loss's spread, of a rough pair of the second, up to so many of
+them, then by this factor."""
 
 _DEEPEST = 14.0
 """How far odds are tabulated, in deviations of the Gaussian loss: g is below 1e-40 there."""
@@ -191,12 +192,10 @@ def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> A
     """A finite pair, the same in both directions, that dominates one epoch; clones must help.
 
     The smallest known bound at each threshold (clones for some c, or Gaussian noise), joined by
-    chords; what is left at the last one counts as revealed. A rough pair has half as many thresholds.
+    chords; what is left at the last one counts as revealed. A rough pair has fewer thresholds.
     """
     levels = _levels(noise, batches)
-    losses = _thresholds(noise, levels)
-    if is_rough:
-        losses = np.append(losses[:-1:_SOME], losses[-1])
+    losses = _thresholds(noise, levels, _ROUGH_STEP if is_rough else _STEP)
     least = LeastOfBounds(
         lambda places, at, _: _log_terms(levels, places, at),
         partial(_log_estimates, levels),
@@ -216,10 +215,9 @@ def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> A
     return _with_revealed(losses, np.minimum.accumulate(high))
 
 
-_NEGLIGIBLE, _EVERY, _SOME, _NOT_BEHIND = 7.0, 4, 2, 3.0
+_NEGLIGIBLE, _EVERY, _NOT_BEHIND = 7.0, 4, 3.0
 """So many nats below what is added anyway, Chernoff's bound is good enough; at every so many thresholds
-the best c is searched; every so many are enough for a rough pair; and so many nats estimates may be above
-what is known anyway."""
+the best c is searched; and so many nats estimates may be above what is known anyway."""
 
 
 def _variables(
@@ -274,11 +272,11 @@ def _log_estimates(
     return sums.log_estimates(sums.tilts()) - log_share, log_added
 
 
-def _thresholds(noise: float, levels: tuple[NullRecordClones, ...]) -> Array:
+def _thresholds(noise: float, levels: tuple[NullRecordClones, ...], step: float) -> Array:
     """Losses from zero on, spaced by the spread of the loss, to where Gaussian noise reveals nothing."""
     spread = levels[len(levels) // 2].spread
     end = (_REACH + 0.5 / noise) / noise
-    near = spread * np.arange(0.0, _SPREADS, _STEP)
+    near = spread * np.arange(0.0, _SPREADS, step)
     near = near[near < 0.5 * end]
     more = np.log(end / near[-1]) / np.log(_GROWTH) if near[-1] > 0.0 else 0.0
     far = near[-1] * _GROWTH ** np.arange(1.0, max(more, 0.0))
