@@ -694,6 +694,24 @@ class Guarantee(Tabular):
         """
         return replace(self, lower_derivations=(derivation,), upper_derivations=(derivation,))
 
+    def rough_upper(self, *, relative_width: float = 0.05) -> Guarantee:
+        """The same question answered roughly and from above only, which is quick.
+
+        Args:
+            relative_width: How wide a bracket may be; that of this Guarantee if it is larger.
+
+        Returns:
+            A Guarantee whose upper ends bound the truth, and whose lower ends are zero. If nothing is known
+            from above, its lower ends stay.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> print(account(Gaussian(noise_multiplier=1.0)).rough_upper().delta(epsilon=1.0).lower)
+        0.0
+        """
+        width = max(checked_width(relative_width), self.relative_width)
+        lower = () if self.upper_derivations else self.lower_derivations
+        return replace(self, relative_width=width, lower_derivations=lower)
+
     @property
     def derivations(self) -> tuple[Derivation, ...]:
         """The derivations of both sides, those of the lower side first."""

@@ -67,11 +67,10 @@ def _gain(
 ) -> str | None:
     """What a change gains, in a sentence; None if that is next to nothing, or no theorem covers it."""
     try:
-        # a rough answer is an upper end as well, and quick
         answer = account(
             replace(run, batches=scheme), relative_width=0.05, adjacency=guarantee.adjacency
         )
-        new = float(answer.epsilon(delta=delta).upper)
+        new = float(answer.rough_upper().epsilon(delta=delta).upper)
     except (InvalidArgument, Unsupported):
         return None
     present = float(guarantee.epsilon(delta=delta).upper)

@@ -100,7 +100,7 @@ def profile(guarantee: Guarantee, ax: Axes | None = None, *, title: str | None =
     """
     axes = styled_axes(ax)
     smallest = 1e-12  # the profile is drawn down to this delta
-    top = max(float(guarantee.advantage()), smallest)
+    top = max(float(guarantee.rough_upper().advantage()), smallest)
     decades = math.ceil(math.log10(top / smallest))
     shares = 10.0 ** -np.arange(0.5, decades, 1.5)
     samples = sampled(guarantee, (*shares, smallest / top))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Samples", "profile_band", "sampled", "tradeoff_band"]
 
 Array = NDArray[np.float64]
-
-_ROUGH = 0.1
-"""Relative width of the answers that say where a profile is asked."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,7 @@ def _marks(guarantee: Guarantee, shares: tuple[float, ...]) -> list[float]:
 
     If it never falls that far, the last one lies a little beyond the others.
     """
-    # where delta is asked need not be known well
-    rough = replace(guarantee, relative_width=max(guarantee.relative_width, _ROUGH))
-    if guarantee.upper_derivations:
-        rough = replace(rough, lower_derivations=())
+    rough = guarantee.rough_upper()  # where delta is asked need not be known well
     top = float(rough.advantage())
     if top == 0.0:
         return [0.0, 1.0]
