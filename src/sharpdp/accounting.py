@@ -479,9 +479,9 @@ class Guarantee(Tabular):
         >>> for sentence in answer.suggestions(delta=1e-5):
         ...     print(sentence)
         Draw the batches by balls-and-bins sampling (dp.BallsAndBins, same sizes): epsilon is then at
-        most 0.5490 at delta=1e-05, not 4.248.
-        Let one random example sit out every epoch (left_out=1): epsilon is then at most 4.024 at
-        delta=1e-05, not 4.248.
+        most 0.5490 at delta=1e-05, not 4.240.
+        Let one random example sit out every epoch (left_out=1): epsilon is then at most 4.020 at
+        delta=1e-05, not 4.240.
         """
         from sharpdp.suggestions import suggested
 
@@ -701,8 +701,8 @@ class Guarantee(Tabular):
             relative_width: How wide a bracket may be; that of this Guarantee if it is larger.
 
         Returns:
-            A Guarantee whose upper ends bound the truth, and whose lower ends are zero. If nothing is known
-            from above, its lower ends stay.
+            A Guarantee whose upper ends bound the truth, and whose lower ends are zero. If nothing is
+            known from above, its lower ends stay.
 
         >>> from sharpdp.mechanisms import Gaussian
         >>> print(account(Gaussian(noise_multiplier=1.0)).rough_upper().delta(epsilon=1.0).lower)
