@@ -419,6 +419,12 @@ class Composition:
         except Declined:
             return False
 
+    @cached_property
+    def is_composed_of_outcomes(self) -> bool:
+        """Whether several pairs are run, all with listed outcomes: points cost little after the first."""
+        pairs = (pair for pair, _ in self.merged_steps)
+        return self.single_pair is None and all(isinstance(pair, AtomicPair) for pair in pairs)
+
     def reach(self, log_rate: float) -> float:
         """A threshold beyond which P[L > k] is below a rate (see `reaches`)."""
         return reaches([(self, log_rate)])[0]

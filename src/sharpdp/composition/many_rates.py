@@ -38,7 +38,7 @@ Ends = tuple[Array, Array]
 """All lower and all upper ends."""
 
 FEW = 3
-"""So many rates of a single pair are asked one by one."""
+"""So many rates are asked one by one, unless all steps are sampled Gaussians or have listed outcomes."""
 
 _SHARE, _SHARE_OF_FEW = 0.1, 1e-3
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
@@ -117,15 +117,15 @@ def _read_off(
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for extreme rates, for few rates of a single pair unless many were asked, and where the table
-    leaves an answer wider than asked.
+    NaN for extreme rates, for few rates whose points may take long unless many were asked, and where the
+    table leaves an answer wider than asked.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
     left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
     is_few = left.size <= FEW and asked <= FEW
     is_sampled = is_few and composition.is_near(0.0)
-    # a single pair is asked as sharply as doubles allow
-    if not left.size or (is_few and not is_sampled and composition.single_pair is not None):
+    # a single pair is asked as sharply as doubles allow; others have quick bounds next to one
+    if not left.size or (is_few and not is_sampled and not composition.is_composed_of_outcomes):
         return low, high
     if not is_few and tolerance >= QUICK_WIDTH:
         composition = composition.for_many_rates
