@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sharpdp.numerics import matrix_product as module
-from sharpdp.numerics.matrix_product import ONE_THREAD, matrix_product
+from sharpdp.numerics.matrix_product import ONE_THREAD, ONE_THREAD_COMPLEX, matrix_product
 
 SHAPES = [
     (3, 4, 5),
@@ -27,9 +27,10 @@ def test_blocks_cover_every_entry_once(shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(product, np.einsum("ij,jk->ik", left, right))
 
 
+@pytest.mark.parametrize(("kind", "most"), [(float, ONE_THREAD), (complex, ONE_THREAD_COMPLEX)])
 @pytest.mark.parametrize("shape", SHAPES[1:4], ids=str)
 def test_no_block_is_shared_out(
-    shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int, int], kind: type, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, inner, columns = shape
     sizes = []
@@ -39,6 +40,6 @@ def test_no_block_is_shared_out(
         out[...] = np.dot(left, right)
 
     monkeypatch.setattr(module.np, "matmul", recorded)
-    matrix_product(np.ones((rows, inner)), np.ones((inner, columns)))
+    matrix_product(np.ones((rows, inner), dtype=kind), np.ones((inner, columns), dtype=kind))
     assert sum(sizes) == rows * inner * columns
-    assert max(sizes) <= ONE_THREAD
+    assert max(sizes) <= max(most, inner)

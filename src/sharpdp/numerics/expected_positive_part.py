@@ -40,6 +40,7 @@ from sharpdp.numerics.contour import (
     phase_sums,
     trapezoid_sums,
 )
+from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 # Halvings of the tilt's logarithmic range; the result needs no accuracy, only to be near the best.
@@ -573,7 +574,7 @@ class _Contours:
             for first, end in itertools.pairwise(ends):
                 one = some[first]
                 table = weighted[one, group[first:end]] * turned[one, :, number[first:end]]
-                np.matmul(table, fine[one], out=psi[first:end])
+                psi[first:end] = matrix_product(table, fine[one])
             psi += start[some, group, number][:, None]
             yield some, blocks, psi
 
