@@ -297,3 +297,9 @@ def test_without_a_plan_steps_are_revealed(monkeypatch: pytest.MonkeyPatch) -> N
         assert exact <= log_delta_of(pair, 2.0)[1] < exact + 1e-4
     for pair in (unknown, unknown.for_few_thresholds()):
         assert epsilon_of(pair, log(1e-6))[0] == 0.0
+
+
+def test_a_table_reaches_as_deep_as_asked() -> None:
+    """Newton's method alone went to and fro here, which ended the table at a delta of e^-25."""
+    direction = SeveralSteps(1.0 / 1.3081977117426715, 10, 2, 1.0, 1e-3).direction(46.0)
+    assert direction.log_high[-1] < -46.0

@@ -25,6 +25,8 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array, erfcx, log_sum
 
 _MOST_STRETCHES = 400
+# Steps of Newton's method before intervals are halved.
+_NEWTON_STEPS = 15
 # What lies beyond a window is below e^-32; a tilt below the saddle's may lose so many nats.
 _NOTHING, _MOST_LOST = 32.0, 12.0
 # Stretches end where the posterior mean is off by so many deviations.
@@ -227,15 +229,24 @@ class SeveralSteps:
         return total
 
     def _balanced(self, tilts: Array, log_x: Array) -> tuple[Array, Array]:
-        """The log x at which the posterior mean is k under each tilt, and the moments there."""
-        for _ in range(40):
+        """The log x at which the posterior mean is k under each tilt, and the moments there.
+
+        By Newton's method, and by halving where that leaves the interval or does not end: the mean rises.
+        """
+        usual = math.log(self.participations / (self.steps - self.participations))
+        low, high = np.full(tilts.size, usual - 40.0), np.full(tilts.size, usual + 40.0)
+        for trial in range(40):
             moments = self._moments(tilts, log_x)
             _, _, _, mean, spread, variance = moments
             slope = variance + tilts * spread
             step = (self.participations - mean) / np.where(slope > 0.2 * variance, slope, variance)
             if np.max(np.abs(step)) < 1e-4:
                 break
-            log_x = log_x + np.clip(step, -2.0, 2.0)
+            is_below = mean < self.participations
+            low, high = np.where(is_below, log_x, low), np.where(is_below, high, log_x)
+            following = log_x + np.clip(step, -2.0, 2.0)
+            inside = (low < following) & (following < high) & (trial < _NEWTON_STEPS)
+            log_x = np.where(inside, following, 0.5 * (low + high))
         return log_x, moments
 
     @cached_property
