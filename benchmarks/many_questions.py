@@ -622,7 +622,16 @@ def ratio_of(found: list[Measured], *, valid: bool) -> str:
     if best is None:
         return ""
     about = "~" if best["share"] > 1 else ""
-    return f"{about}{best['seconds'] / found[0]['seconds']:.2g}"
+    return about + two_digits(best["seconds"] / found[0]["seconds"])
+
+
+def two_digits(ratio: float) -> str:
+    """A ratio to two digits, as people write it.
+
+    >>> two_digits(1834.2), two_digits(8.67)
+    ('1,800', '8.7')
+    """
+    return f"{float(f'{ratio:.2g}'):,.{0 if ratio >= 9.95 else 1}f}"
 
 
 def picture(results: dict[str, list[Measured]], path: Path) -> None:
@@ -642,12 +651,12 @@ def picture(results: dict[str, list[Measured]], path: Path) -> None:
         axes.plot([ours, best["seconds"]], [y, y], color="#cccccc", zorder=0)
         label = "fastest valid peer within 1%" if y == 0 else None
         axes.plot(best["seconds"], y, "s", color="#c1440e", label=label)
-        ratio = f"{best['seconds'] / ours:.2g} x"
+        ratio = f"{two_digits(best['seconds'] / ours)} x"
         axes.annotate(ratio, (best["seconds"], y), (7, -3), textcoords="offset points", fontsize=8)
     axes.set_yticks(range(len(shown)), [row.title for row, _ in shown])
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.margins(x=0.12)
+    axes.margins(x=0.16)
     axes.set_xlabel("CPU seconds")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="lower left", fontsize=8)
