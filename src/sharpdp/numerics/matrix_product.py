@@ -52,3 +52,12 @@ def dot_product(left: Array, right: Array) -> float:
     11.0
     """
     return float(np.sum(left * right))
+
+
+def weighted_sums(rows: Array, weights: Array) -> Array:
+    """`rows @ weights` for a vector of weights, by pairwise sums.
+
+    >>> weighted_sums(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([3.0, 4.0]))
+    array([11.,  4.])
+    """
+    return np.asarray(np.sum(rows * weights, axis=-1))

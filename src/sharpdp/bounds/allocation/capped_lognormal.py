@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.contour import Tilted
-from sharpdp.numerics.matrix_product import dot_product
+from sharpdp.numerics.matrix_product import dot_product, weighted_sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_ndtr, safe_log
 
 # A Gauss rule with so many points is off by (64/15) B r^(-2 points) / (1 - r^-2) for a function that is
@@ -176,7 +176,7 @@ class CappedLognormal:
             logs = log_moments(tilts, values, weights, self.mean, self.beyond[0])
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                total = np.exp(np.multiply.outer(tilts, values)) @ weights
+                total = weighted_sums(np.exp(np.multiply.outer(tilts, values)), weights)
             logs = np.log(np.where(np.isnan(total), np.inf, total) + np.finfo(float).tiny)
         errors = self.quadrature_errors(tilts, logs)
         with np.errstate(invalid="ignore"):
@@ -232,9 +232,9 @@ def log_moments(tilts: Array, values: Array, weights: Array, mean: float, lost: 
         gap = np.where(
             small, _gap_series(np.where(small, exponent, 0.0)), np.expm1(exponent) - exponent
         )
-        gaps = gap @ weights
+        gaps = weighted_sums(gap, weights)
         total = gaps + tilts * mean - lost
-        plain = np.log(np.exp(exponent) @ weights + np.finfo(float).tiny)
+        plain = np.log(weighted_sums(np.exp(exponent), weights) + np.finfo(float).tiny)
         close = (gaps < _FEW) & (total > -_FEW)
         logs = np.where(close, np.log1p(np.where(close, total, 0.0)), plain)
     return np.where(np.isnan(logs), np.inf, logs)
