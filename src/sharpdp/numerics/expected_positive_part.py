@@ -190,7 +190,11 @@ class ShiftedSum:
         self._contours: dict[int, _Contour] = {}
 
     def log_sharp_upper(self, shift: float, tolerance: float) -> tuple[float, float]:
-        """An upper bound on log E[(S + shift)_+], and about its best tilt; as `Sums.log_sharp_upper`."""
+        """An upper bound on log E[(S + shift)_+], and about its best tilt.
+
+        It is within the tolerance if work can do it. For heavy tails a tilt below the best one makes
+        images on the left rare, and the window grows until the images are small relative to the value.
+        """
         heights = self._log_moments + self._tilts * shift
         slack = 4.0 * UNIT_ROUNDOFF * np.abs(self._tilts * shift)
         ceiling = float(np.min(heights - 1.0 - np.log(self._tilts) + slack))

@@ -45,17 +45,8 @@ def matrix_product(left: NDArray[Number], right: NDArray[Number]) -> NDArray[Num
     return product
 
 
-def dot_product(left: Array, right: Array) -> float:
-    """`left @ right` for vectors, by a pairwise sum.
-
-    >>> dot_product(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    11.0
-    """
-    return float(np.sum(left * right))
-
-
 def weighted_sums(rows: Array, weights: Array) -> Array:
-    """`rows @ weights` for a vector of weights, by pairwise sums.
+    """`rows @ weights` for a vector of weights and one row or many, by pairwise sums.
 
     >>> weighted_sums(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([3.0, 4.0]))
     array([11.,  4.])

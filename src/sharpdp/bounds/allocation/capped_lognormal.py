@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.contour import Tilted
-from sharpdp.numerics.matrix_product import dot_product, weighted_sums
+from sharpdp.numerics.matrix_product import weighted_sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_nodes, log_ndtr, safe_log
 
 # A Gauss rule with so many points is off by (64/15) B r^(-2 points) / (1 - r^-2) for a function that is
@@ -190,7 +190,7 @@ class CappedLognormal:
         log_moment, exponent = float(logs[0]), self.theta * values
         shares = weights * np.exp(exponent - log_moment)
         shares = shares / np.sum(shares)
-        center = dot_product(shares, values)
+        center = float(weighted_sums(shares, values))
         # a weight's exponent carries a rounding error proportional to the numbers it was added from
         inflation = 1.0 + (0.5 * y * y + np.abs(exponent)) / 16.0
         # the exponent of U is known to some units of its two terms, and the value to some of itself
@@ -201,9 +201,9 @@ class CappedLognormal:
             center=center,
             offsets=values - center,
             weights=shares,
-            mean_spread=dot_product(shares, np.abs(values - center) * inflation),
+            mean_spread=float(weighted_sums(shares, np.abs(values - center) * inflation)),
             slope_noise=0.0,
-            point_error=8.0 * UNIT_ROUNDOFF * dot_product(shares, moved),
+            point_error=8.0 * UNIT_ROUNDOFF * float(weighted_sums(shares, moved)),
             structured=0.0,
             quadrature=float(self.quadrature_errors(theta, logs)[0]) + self._rounding(log_moment),
         )
@@ -214,10 +214,12 @@ class CappedLognormal:
         exponent = self.theta * values
         inflation = 1.0 + np.abs(exponent) / 16.0
         gaps = np.abs(np.expm1(exponent) - exponent) + np.minimum(exponent * exponent, 1.0)
-        if dot_product(gaps, weights) >= _FEW or log_moment <= math.log1p(-_FEW):
-            return _SUM_UNITS * dot_product(weights * np.exp(exponent - log_moment), inflation)
+        if float(weighted_sums(gaps, weights)) >= _FEW or log_moment <= math.log1p(-_FEW):
+            return _SUM_UNITS * float(
+                weighted_sums(weights * np.exp(exponent - log_moment), inflation)
+            )
         known = self.beyond[0] + self.theta * (self.beyond[1] + abs(1.0 - self.base))
-        summed = dot_product(gaps, weights * inflation)
+        summed = float(weighted_sums(gaps, weights * inflation))
         return _SUM_UNITS * (summed + 16.0 * known) * math.exp(-log_moment)
 
 

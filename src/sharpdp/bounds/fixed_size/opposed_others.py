@@ -31,7 +31,7 @@ import numpy as np
 
 from sharpdp.bounds.fixed_size.pairs import DisplacedPair
 from sharpdp.bracket import Side
-from sharpdp.numerics.matrix_product import dot_product
+from sharpdp.numerics.matrix_product import weighted_sums
 from sharpdp.numerics.special import Array, cell_masses, log_normal_call, ndtr
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
@@ -263,8 +263,8 @@ def opposed_condition(mu: float, rate: float) -> tuple[float, float] | None:
         gained, paid = _weights(fine, 1.0 - power), _weights(fine, power - 2.0)
         for first, cosine in enumerate(_COSINES[:_TRIED]):
             if all(
-                dot_product(less[low], gained)
-                >= dot_product(np.maximum(more[high] - own[cosine], 0.0), paid) * (1.0 + _MARGIN)
+                weighted_sums(less[low], gained)
+                >= weighted_sums(np.maximum(more[high] - own[cosine], 0.0), paid) * (1.0 + _MARGIN)
                 for low, high in pairwise(_COSINES[first:])
             ):
                 return cosine, power
