@@ -662,7 +662,9 @@ class Guarantee(Tabular):
 
     @property
     def _provided(self) -> str:
-        return f", provided that {' and '.join(self.conditions)}" if self.conditions else ""
+        conditions = "condition" if len(self.conditions) == 1 else "conditions"
+        more = f", under {len(self.conditions)} {conditions} of the run (holds_when)"
+        return more if self.conditions else ""
 
     @property
     def described(self) -> str:
@@ -710,7 +712,7 @@ class Guarantee(Tabular):
 
         >>> from sharpdp.mechanisms import PureDP
         >>> print(account(PureDP(epsilon=1.0)).provided("the key stays secret"))
-        Guarantee for 1-DP mechanism, neighboring inputs, provided that the key stays secret
+        Guarantee for 1-DP mechanism, neighboring inputs, under 1 condition of the run (holds_when)
         """
         clause = one_line(condition=condition, hint="Such as 'the key stays secret'.").strip()
         if not clause:

@@ -75,10 +75,13 @@ def test_s0_without_a_size_the_release_does_not_depend_on_it(plan: dp.batches.Ba
         np.testing.assert_array_equal(one, other)
 
 
-def test_s0_add_remove_is_the_default_where_it_is_true() -> None:
+def test_s0_add_remove_is_claimed_where_it_is_asked_for_and_true() -> None:
     run = training(SIZE_FREE[0], expected_batch_size=12)
     run.advance()
-    assert run.guarantee.adjacency is dp.Adjacency.ADD_REMOVE
+    assert run.guarantee.adjacency is dp.Adjacency.ZERO_OUT
+    asked = training(SIZE_FREE[0], expected_batch_size=12, adjacency="add/remove")
+    asked.advance()
+    assert asked.guarantee.adjacency is dp.Adjacency.ADD_REMOVE
     with pytest.raises(dp.InvalidArgument, match="expected_batch_size must be given to train"):
         training(SIZE_FREE[0])
     inputs, targets = data()

@@ -140,7 +140,8 @@ def test_a_step_is_the_noisy_clipped_sum_of_its_batch(plan: dp.batches.BatchSche
     summed = ClippedGradients(network(), nn.BCEWithLogitsLoss(), 0.5).sum(
         inputs[batch], targets[batch]
     )
-    noisy = StepNoise(noise_multiplier=1.0, clip=0.5, key=KEY).added(summed, 0)
+    purpose = repr(run.mechanism)
+    noisy = StepNoise(noise_multiplier=1.0, clip=0.5, key=KEY, purpose=purpose).added(summed, 0)
     exact, total = (
         np.concatenate([v.numpy().ravel() for v in one.values()]) for one in (summed, noisy)
     )

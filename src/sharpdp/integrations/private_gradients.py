@@ -1,6 +1,7 @@
 """Noisy gradients of the batches of a plan, for the training loop of any framework.
 
     run = PrivateGradients(plan, model, loss, dataset, clip=1.0)
+    run.guard(optimizer)                 # which then moves along released gradients only
     for batch in run.loader():           # one pass is one epoch
         run.backward(batch)              # in place of loss.backward()
         optimizer.step()
@@ -25,8 +26,10 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from sharpdp.extras import optional_packages
 
@@ -36,7 +39,15 @@ with optional_packages("learn", "torch"):
     from torch.func import functional_call
     from torch.utils import _pytree as pytree
 
-from sharpdp._validate import HintedKeywords, count, invalid, kind_of, open_probability, short_repr
+from sharpdp._validate import (
+    HintedKeywords,
+    count,
+    flag,
+    invalid,
+    kind_of,
+    open_probability,
+    short_repr,
+)
 from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
@@ -49,9 +60,15 @@ from sharpdp.integrations.torch import (
     loader,
 )
 from sharpdp.learn.gaussian_noise import StepNoise, secret
-from sharpdp.learn.gradients import ClippedGradients
+from sharpdp.learn.gradients import (
+    SAME_BITS,
+    ClippedGradients,
+    WrittenWeights,
+    seeded_generators,
+)
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.randomness.given_secret import GIVEN_KEY
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
@@ -63,6 +80,14 @@ ALIGNED = 16
 """Bytes to whose multiples packed tensors are filled up, so that every type of torch can start there."""
 
 
+UNSEEN_CHANGES = (
+    "whatever changes examples between the loader and backward treats every example by itself"
+)
+"""The condition of loops of one's own: what reaches backward is not compared with what was loaded."""
+
+FIRST_RECORD = "shapes and types of the first record may be known"
+"""The condition of a run without an example whose shapes and types are those of all."""
+
 PREFIX = "model."
 """What `_Packed` puts before the names of the model's parameters, from which noise is drawn."""
 
@@ -73,7 +98,11 @@ class PlannedBatch(NamedTuple):
     numbers: Tensor
     """The numbers, one for each example."""
     examples: Any
-    """What the collate function made of them."""
+    """What the collate function made of them, a row each; zeros for an example that does not fit."""
+    counted: Tensor | None = None
+    """Which rows count; None for all."""
+    others: tuple[tuple[int, Any], ...] = ()
+    """Examples of another shape or type, by the place of their row: each is computed by itself."""
 
 
 class PrivateGradients(HintedKeywords):
@@ -86,14 +115,21 @@ class PrivateGradients(HintedKeywords):
     Examples are collated and the loss is computed for one of them at a time, as a batch of one. So a loss
     that is averaged over the tokens of a batch, or a collate function that fills examples up to the
     longest or mixes them, cannot make one example depend on another. Where torch can, many examples are
-    computed at once (``vmap``), and must have one shape; otherwise one after the other, in any shapes.
-    Buffers of the model that change with the examples are left as they were.
+    computed at once (``vmap``); otherwise one after the other. Buffers of the model that change with the
+    examples are left as they were; a model that writes to its parameters is refused.
+
+    No record moves the gradients of others, not by a bit. Shapes and types of a row are settled when the
+    run is made, by ``example`` or by the first record. A record with others has zeros in its place, and
+    is computed by itself; so examples of many shapes take longer. A record that cannot be read, collated
+    or computed, or whose gradient is not finite, counts as zero.
 
     The neighbors are those of zero-out: gradients are divided by a number that follows from the size of
     the data set.
 
     Ranks share out pieces of ``physical_batch_size`` examples, or single ones where they are computed one
-    after the other, so that sums are the same, bit for bit, for any number of ranks.
+    after the other, so that sums are the same, bit for bit, for any number of ranks on equal machines.
+    The model is not that of `Training` with the same key: gradients that are computed in another way
+    differ in their last bits, and any other sum has noise of its own.
 
     Steps that are taken again after a crash use the same batches, and the same noise if the sum is the
     same, bit for bit. If both outcomes of a step were seen, account for noise_multiplier / sqrt(2).
@@ -110,6 +146,10 @@ class PrivateGradients(HintedKeywords):
         collate: Function from a list of one example to tensors, or mappings, lists and tuples of them,
             with a row for it; None for torch's default.
         physical_batch_size: Examples whose gradients are computed at once, at least 1.
+        example: An example, made up or public, whose shapes and types are those of all; None for those of
+            the first record, which then count as known.
+        strict: True to stop the run at a record that would count as zero, which no privacy guarantee
+            covers, see `sharpdp.learn.gradients.ClippedGradients`.
         budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
             it now, and loaders end after them; None for none.
         budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
@@ -160,6 +200,8 @@ class PrivateGradients(HintedKeywords):
         key: bytes | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
         physical_batch_size: int = 256,
+        example: Any = None,
+        strict: bool = False,
         budget: Budget | Ledger | None = None,
         budget_key: str | None = None,
         group_size: int | None = None,
@@ -180,19 +222,27 @@ class PrivateGradients(HintedKeywords):
         self.key = self.ranks.from_first(fresh) if key is None else secret(key)
         check_records(dataset)
         self.sampler = _Sampler(self)
-        self._loader = partial(
-            loader, _Numbered(dataset), self.sampler, collate=_NumberedCollate(collate)
-        )
-        batches = self._loader()  # checks the data as well
+        self._conditions = [UNSEEN_CHANGES]
+        if key is not None:
+            self._conditions.append(GIVEN_KEY)
+        if example is None:
+            self._conditions.append(FIRST_RECORD)
+        numbered = _Numbered(dataset, strict=flag(strict=strict))
+        self._loader = partial(loader, numbered, self.sampler, collate=collate)
+        self._loader()  # checks the data
         self._packed = _Packed(self.model, loss)
-        example = self._packed.rows(batches.collate_fn([(0, dataset[0])]).examples, 1)
-        self.gradients = self._gradients(example, clip, physical_batch_size)
+        first = dataset[0] if example is None else example
+        self._collate = _NumberedCollate(collate, first, self._packed, strict=strict)
+        row = self._packed.rows(self._collate([(0, first)]).examples, 1)
+        self.gradients = self._gradients(row, clip, physical_batch_size, strict=strict)
+        if self.piece > 1:
+            self._conditions.append(SAME_BITS)
         if self.ranks.size > 1:
             self.ranks.check_same(
                 key=hashlib.blake2b(self.key).hexdigest(),
                 plan=repr((plan, clip, self.piece)),
                 parameters=self._seen,
-                data=hash_of_some(batches, self.key),
+                data=hash_of_some(self.loader(), self.key),
             )
         size = plan.batches.expected_batch_size
         assert size is not None  # every scheme that can be drawn has one
@@ -246,9 +296,10 @@ class PrivateGradients(HintedKeywords):
 
     def loader_over(self, passes: Any, **options: Any) -> Any:
         """The loader of a framework that wants passes of its own; `backward` takes no other batches."""
-        made = self._loader(**options)
-        named = {name: getattr(made, name) for name in ("dataset", "collate_fn")}
-        return torch.utils.data.DataLoader(batch_sampler=passes, **named, **options)
+        dataset = self._loader(**options).dataset
+        return torch.utils.data.DataLoader(
+            dataset, batch_sampler=passes, collate_fn=self._collate, **options
+        )
 
     def count_in(
         self, budget: Budget | Ledger, *, key: str | None = None, group_size: int | None = None
@@ -419,7 +470,8 @@ class PrivateGradients(HintedKeywords):
         """
         if self.begun == 0:
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
-        return account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)
+        answer = account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)
+        return reduce(Guarantee.provided, self._conditions, answer)
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were released.
@@ -480,7 +532,9 @@ class PrivateGradients(HintedKeywords):
         """Stand at a step, with noise for it and all later ones."""
         self.step = self._first = step
         noise, clip = self.plan.noise_multiplier, self.gradients.clip
-        self._noise = StepNoise(noise_multiplier=noise, clip=clip, key=self.key, start=step)
+        self._noise = StepNoise(
+            noise_multiplier=noise, clip=clip, key=self.key, start=step, purpose=repr(self.plan)
+        )
 
     def _part(self, batch: PlannedBatch) -> dict[str, Tensor]:
         """The sum over the examples of this rank, if they are the next ones of the plan."""
@@ -493,35 +547,34 @@ class PrivateGradients(HintedKeywords):
                 f"{len(batch.numbers)} examples. Batches that a loader of this run hands out must reach "
                 "backward once each and in order: nothing may skip, repeat, mix or share them out again."
             )
-        if isinstance(batch.examples, _Singles):
-            return self._sum_of_singles(batch.examples.examples)
         rows = self._packed.rows(batch.examples, len(drawn))
-        return self.gradients.sum(rows, rows.new_zeros(len(rows), 0))
-
-    def _sum_of_singles(self, examples: tuple[Any, ...]) -> dict[str, Tensor]:
-        """The sum over examples of several shapes."""
-        if self.piece > 1:
-            raise InvalidArgument(
-                "examples must all have one shape to be computed at once; got several. Fill them up to a "
-                "length that does not depend on the batch (padding='max_length'), or give "
-                "physical_batch_size=1. Nothing was released."
-            )
-        parameters = self.gradients.parameters
-        total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
-        for example in examples:
-            row = self._packed.rows(example, 1)
-            for name, value in self.gradients.sum(row, row.new_zeros(1, 0)).items():
+        _check_counted(batch, len(drawn))
+        total = self.gradients.sum(rows, rows.new_zeros(len(rows), 0), counted=batch.counted)
+        for _, example in batch.others:
+            for name, value in self._alone(example).items():
                 total[name] += value  # exactly: both are multiples of the grid
         return total
 
-    def _gradients(self, example: Tensor, clip: float, pieces: int) -> ClippedGradients:
+    def _alone(self, example: Any) -> dict[str, Tensor]:
+        """The clipped gradient of an example of another shape or type; zero if it has none."""
+        try:
+            row = self._packed.rows(example, 1)
+            return self.gradients.sum(row, row.new_zeros(1, 0))
+        except SharpDPError as fault:
+            if self.gradients.strict or isinstance(fault, WrittenWeights):
+                raise
+            return {}
+
+    def _gradients(
+        self, example: Tensor, clip: float, pieces: int, *, strict: bool
+    ) -> ClippedGradients:
         """Gradients of many examples at once if torch can, and of one after the other if not."""
         targets = example.new_zeros(1, 0)
-        gradients = ClippedGradients(self._packed, _given, clip, pieces)
+        gradients = ClippedGradients(self._packed, _given, clip, pieces, strict)
         try:
             gradients.check(example, targets)
         except InvalidArgument:
-            gradients = _OneByOne(self._packed, _given, clip, pieces)
+            gradients = _OneByOne(self._packed, _given, clip, pieces, strict)
             gradients.check(example, targets)
         gradients.check_stateless(example, targets)
         return gradients
@@ -578,58 +631,122 @@ class _Passes:
         return self.sampler.drop_last
 
 
+class _Unreadable(NamedTuple):
+    """Stands for a record that the data set cannot read."""
+
+
 class _Numbered:
     """A data set whose examples come with their numbers."""
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Any, *, strict: bool) -> None:
+        self.dataset, self._strict = dataset, strict
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, number: int) -> tuple[int, Any]:
-        return number, self.dataset[number]
-
-
-class _Singles(NamedTuple):
-    """Examples that do not have one shape, each collated by itself."""
-
-    examples: tuple[Any, ...]
+        try:
+            return number, self.dataset[number]
+        except MemoryError:  # which no record is to blame for
+            raise
+        except Exception:
+            if self._strict:
+                raise
+            return number, _Unreadable()
 
 
 class _NumberedCollate:
-    """A collate function that sees one example at a time, and keeps their numbers beside them."""
+    """Examples in rows of the run's shapes and types, each collated by itself, and their numbers."""
 
-    def __init__(self, collate: Callable[[list[Any]], Any] | None) -> None:
-        self.collate = collate
+    def __init__(
+        self,
+        collate: Callable[[list[Any]], Any] | None,
+        example: Any,
+        packed: _Packed,
+        *,
+        strict: bool,
+    ) -> None:
+        self._collate = torch.utils.data.default_collate if collate is None else collate
+        self._strict = strict
+        # torch's own puts each example into a row of its own: those that are alike may go together
+        self._raw = None if collate else _raw_form(example)
+        made = self._single(example)
+        packed.rows(made, 1)  # an error unless it has one row of numbers
+        leaves, self._tree = pytree.tree_flatten(made)
+        self._leaves = [torch.zeros_like(leaf) for leaf in leaves]
 
     def __call__(self, numbered: list[tuple[int, Any]]) -> PlannedBatch:
-        index = torch.tensor([number for number, _ in numbered], dtype=torch.long)
+        numbers = torch.tensor([number for number, _ in numbered], dtype=torch.long)
         examples = [example for _, example in numbered]
-        if self.collate is None:  # puts each of them into a row of its own
-            return PlannedBatch(index, torch.utils.data.default_collate(examples))
-        return PlannedBatch(index, _joined([self._one(example) for example in examples]))
+        if self._raw and examples and all(_raw_form(one) == self._raw for one in examples):
+            return PlannedBatch(numbers, self._collate(examples))
+        return self._one_by_one(numbers, examples)
 
-    def _one(self, example: Any) -> Any:
-        collated = self.collate([example])  # type: ignore[misc]  # there is one
+    def _one_by_one(self, numbers: Tensor, examples: list[Any]) -> PlannedBatch:
+        rows, counted, others = [], torch.ones(len(examples), dtype=torch.bool), []
+        for place, example in enumerate(examples):
+            made = self._collated(example)
+            leaves, tree = pytree.tree_flatten(made)
+            if tree == self._tree and all(map(_alike, leaves, self._leaves)):
+                rows.append(leaves)
+                continue
+            rows.append(self._leaves)
+            counted[place] = False
+            if made is not None:
+                others.append((place, made))
+        columns = [torch.cat(column) for column in zip(*rows, strict=True)] or [
+            leaf[:0] for leaf in self._leaves
+        ]
+        together = pytree.tree_unflatten(columns, self._tree)
+        return PlannedBatch(numbers, together, None if counted.all() else counted, tuple(others))
+
+    def _collated(self, example: Any) -> Any:
+        """The example as a batch of one; None if there is none."""
+        if isinstance(example, _Unreadable):
+            return None
+        try:
+            return self._single(example)
+        except MemoryError:
+            raise
+        except Exception:
+            if self._strict:
+                raise
+            return None
+
+    def _single(self, example: Any) -> Any:
+        collated = self._collate([example])
         return dict(collated) if isinstance(collated, Mapping) else collated
 
 
-def _joined(singles: list[Any]) -> Any:
-    """The rows of examples together if they have one form; each by itself if not."""
-    leaves, trees = zip(*map(pytree.tree_flatten, singles), strict=True)
-    forms = [[_form(leaf) for leaf in some] for some in leaves]
-    if any(tree != trees[0] for tree in trees) or any(form != forms[0] for form in forms):
-        return _Singles(tuple(singles))
-    rows = [
-        torch.cat(column) if _form(column[0]) else column[0] for column in zip(*leaves, strict=True)
-    ]
-    return pytree.tree_unflatten(rows, trees[0])
+def _alike(leaf: Any, other: Tensor) -> bool:
+    """Whether this is a tensor of the same shape and type."""
+    return isinstance(leaf, Tensor) and leaf.shape == other.shape and leaf.dtype == other.dtype
 
 
-def _form(leaf: Any) -> Any:
-    """Shape and type of a tensor that has rows; None for anything else, which `_Packed` refuses."""
-    return (leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) and leaf.dim() else None
+def _raw_form(example: Any) -> Any:
+    """What torch's collate function makes shapes and types of; None if it is not known here."""
+    if isinstance(example, tuple | list):
+        parts = [_raw_form(part) for part in example]
+        return None if None in parts else (type(example), *parts)
+    if isinstance(example, Tensor | np.ndarray):
+        return type(example), example.shape, example.dtype
+    return type(example) if isinstance(example, bool | int | float) else None
+
+
+def _check_counted(batch: PlannedBatch, size: int) -> None:
+    """An error unless every example is in its row, or beside it, once."""
+    counted = batch.counted
+    places = [place for place, _ in batch.others]
+    if counted is None:
+        fits = not places
+    else:
+        fits = counted.dtype == torch.bool and counted.shape == (size,)
+        fits = fits and len(set(places)) == len(places) and not counted[places].any()
+    if not fits:
+        raise InvalidArgument(
+            "batch must have every example once; got one that was changed since a loader of this run "
+            "handed it out. Nothing was released."
+        )
 
 
 class _Packed(nn.Module):
@@ -681,6 +798,24 @@ class _Packed(nn.Module):
 
 class _OneByOne(ClippedGradients):
     """Gradients of one example after the other, for models of which torch cannot compute many at once."""
+
+    def _usable(self, inputs: Tensor, targets: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
+        """As for all at once; each example draws its own random numbers, so that none shifts others'."""
+        seeds = torch.randint(2**62, (len(inputs),)).tolist()
+        counted, each = torch.ones(len(inputs), dtype=torch.bool), []
+        with seeded_generators() as seed:
+            for place, own in enumerate(seeds):
+                seed(own)
+                row, target = inputs[place][None].clone(), targets[place][None].clone()
+                try:
+                    each.append(self._stacked(row, target, explain=self.strict))
+                except SharpDPError:
+                    if self.strict:
+                        raise
+                    zeros = torch.zeros_like(row), torch.zeros_like(target)
+                    each.append(self._stacked(*zeros, explain=True))
+                    counted[place] = False
+        return {name: torch.cat([one[name] for one in each]) for name in each[0]}, counted
 
     def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         some = {name: value.requires_grad_() for name, value in self.parameters.items()}

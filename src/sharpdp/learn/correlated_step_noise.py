@@ -103,6 +103,7 @@ class CorrelatedStepNoise:
         clip: Largest l2 norm of an example's gradient.
         key: Secret of at least 16 bytes.
         start: Number of steps that are done.
+        purpose: Whatever else makes the release what it is; see `StepNoise`.
         memory: The memory after those steps.
 
     >>> from sharpdp.mechanisms.strategies import BandedStrategy
@@ -127,10 +128,17 @@ class CorrelatedStepNoise:
         clip: float,
         key: bytes,
         start: int = 0,
+        purpose: str = "",
         memory: NoiseMemory | None = None,
     ) -> None:
         """Noise for the steps from `start` on."""
-        self._fresh = StepNoise(noise_multiplier=noise_multiplier, clip=clip, key=key, start=start)
+        self._fresh = StepNoise(
+            noise_multiplier=noise_multiplier,
+            clip=clip,
+            key=key,
+            start=start,
+            purpose=f"{strategy!r} over {steps} steps; {purpose}",
+        )
         self._strategy, self._steps = strategy, steps
         self._sums = _sums_of(strategy, steps)
         self._memories = {start: NoiseMemory() if memory is None else memory}

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import (
     LARGEST_BATCH,
+    SAME_BITS,
     ClippedGradients,
     Loss,
     check_examples,
@@ -58,6 +59,7 @@ from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
+from sharpdp.randomness.given_secret import GIVEN_KEY
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import free_path_of, path_of
 from sharpdp.storage.state_file import StateFile
@@ -128,6 +130,12 @@ class Training(HintedKeywords):
     allocation without a `dataset_size`, and with an `expected_batch_size` that was chosen without looking
     at the data. Such a run takes data of any size.
 
+    One record moves a sum by its own clipped gradient alone: gradients of all others are computed bit for
+    bit the same with any record in its place, whatever it holds (docs/sensitivity.md). If records were
+    added or removed, others would move to other places, where torch may round otherwise. So add/remove is
+    claimed only if asked for, and records are then computed one at a time, which takes longer; for
+    Poisson batches zero-out has the same epsilon.
+
     Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed
     from a checkpoint therefore repeats the very steps that were lost, bit for bit on the same machine,
@@ -155,14 +163,14 @@ class Training(HintedKeywords):
             the optimizer's own, which is 0.1 for plain SGD.
         physical_batch_size: Examples whose gradients are computed at once, at least 1. Several ranks
             share out pieces of this size. A gradient may depend in its last bits on the size of its
-            piece, so that a run that goes on should keep it.
+            piece, so that a run that goes on should keep it. None for 256, and for 1 under add/remove,
+            which takes no more.
         key: Secret of at least 16 bytes; None for a fresh one.
         strict: True to stop the run at a record without a usable gradient, which no privacy guarantee
             covers, see `ClippedGradients`; False to take it for zero.
         expected_batch_size: Constant that sums are divided by; None for that of the scheme, which needs a
             ``dataset_size``.
-        adjacency: Which data sets are neighbors. None for add/remove for Poisson batches without a
-            ``dataset_size``, and zero-out otherwise.
+        adjacency: Which data sets are neighbors; None for zero-out, or for what the scheme allows.
 
     Raises:
         InvalidArgument: An argument is out of range, two do not fit together, or ranks were given
@@ -202,7 +210,7 @@ class Training(HintedKeywords):
         clip: float,
         optimizer: torch.optim.Optimizer | None = None,
         learning_rate: float | Schedule | None = None,
-        physical_batch_size: int = 256,
+        physical_batch_size: int | None = None,
         key: bytes | None = None,
         strict: bool = False,
         expected_batch_size: float | None = None,
@@ -215,7 +223,8 @@ class Training(HintedKeywords):
         self.expected_batch_size = _divisor(mechanism.batches, expected_batch_size)
         self._sharded = sharded(model, self.ranks.size)
         plain = unwrapped(model) if self._sharded is None else self._sharded.twin
-        self.gradients = ClippedGradients(plain, loss, clip, physical_batch_size, strict)
+        pieces = _piece_size(self.adjacency, physical_batch_size)
+        self.gradients = ClippedGradients(plain, loss, clip, pieces, strict)
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
         self.optimizer = _optimizer(self.model, optimizer)
@@ -227,6 +236,7 @@ class Training(HintedKeywords):
             if key is None
             else secret(key)
         )
+        self._key_given = key is not None
         if self.ranks.size > 1:
             self.ranks.check_same(
                 key=hashlib.blake2b(self.key).hexdigest(),
@@ -274,7 +284,14 @@ class Training(HintedKeywords):
         """
         if self.begun == 0:
             raise InvalidArgument("no step was run yet, so nothing about the data was released.")
-        return account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
+        answer = account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
+        return reduce(Guarantee.provided, self._conditions, answer)
+
+    @property
+    def _conditions(self) -> list[str]:
+        """What must be true of the run, besides the conditions of theorems."""
+        conditions = [SAME_BITS] if self.gradients.physical_batch_size > 1 else []
+        return [*conditions, GIVEN_KEY] if self._key_given else conditions
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were begun so far, their number being fixed in advance.
@@ -542,6 +559,7 @@ class Training(HintedKeywords):
                 self._sharded.scatter()
                 self._gather_optimizer()
             self.key, self._file = state["key"], file if self.ranks.is_first else None
+            self._key_given = bool(state.get("key_given", True))
             self._begun, self._booked = state["begun"], state["step"]
             self._start(state["step"], memory)
         return self
@@ -587,6 +605,7 @@ class Training(HintedKeywords):
                 "step": self.step,
                 "begun": max(booked, self.begun),
                 "key": self.key,
+                "key_given": self._key_given,
                 "model": self.gradients.model.state_dict(),
                 "optimizer": self._optimizer_state or self.optimizer.state_dict(),
             }
@@ -625,6 +644,7 @@ class Training(HintedKeywords):
             "clip": self.gradients.clip,
             "key": self.key,
             "start": step,
+            "purpose": repr(self.mechanism),
         }
         if isinstance(self.mechanism, CorrelatedNoise):
             if memory is None and step > 0:
@@ -728,11 +748,14 @@ def _checked(
 
 
 def _adjacency(mechanism: BatchQueries, adjacency: Adjacency | str | None) -> Adjacency:
-    """The notion asked for, or the first that fits; never add/remove if the plan has a dataset_size."""
+    """The notion asked for, or the first that fits.
+
+    Add/remove has to be asked for, and is refused if the plan has a dataset_size.
+    """
     adjacencies = mechanism.adjacencies
-    if mechanism.batches.dataset_size is None:
-        return chosen(adjacencies, adjacency, mechanism.describe())
     if adjacency is not None and notion(adjacency) is Adjacency.ADD_REMOVE:
+        if mechanism.batches.dataset_size is None:
+            return chosen(adjacencies, adjacency, mechanism.describe())
         raise InvalidArgument(
             "adjacency must be zero-out for a batch scheme with a dataset_size; got add/remove. The "
             "divisor of the sums depends on that size, which differs between such neighbors. Leave "
@@ -741,6 +764,20 @@ def _adjacency(mechanism: BatchQueries, adjacency: Adjacency | str | None) -> Ad
         )
     fitting = tuple(choice for choice in adjacencies if choice is not Adjacency.ADD_REMOVE)
     return chosen(fitting, adjacency, mechanism.describe())
+
+
+def _piece_size(adjacency: Adjacency, physical_batch_size: int | None) -> int:
+    """How many examples are computed at once: one under add/remove, where others change places."""
+    if adjacency is not Adjacency.ADD_REMOVE:
+        return 256 if physical_batch_size is None else physical_batch_size
+    if physical_batch_size not in (None, 1):
+        raise InvalidArgument(
+            f"physical_batch_size must be 1 under add/remove; got {short_repr(physical_batch_size)}. If "
+            "a record is added, others move to other places of a piece, where torch may round their "
+            "gradients otherwise. Under zero-out, whose epsilon is the same for Poisson batches, it may "
+            "be any number."
+        )
+    return 1
 
 
 def _divisor(plan: BatchScheme, expected_batch_size: float | None) -> float:

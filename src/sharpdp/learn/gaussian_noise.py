@@ -1,8 +1,9 @@
 """Gaussian noise for released sums, from a secret key and the number of the step.
 
-Noise is a function of the key, the number of the step and the sum that it is added to: a step that is
-run again after a crash, bit for bit, is the same release, and the same release twice is one release. Any
-other sum gets noise of its own, so that the difference of two releases never shows that of their sums.
+Noise is a function of the key, the number of the step, the sum that it is added to, its deviation, the
+clip, the grid, and the mechanism: a step that is run again after a crash, bit for bit, is the same
+release, and the same release twice is one release. Whatever else is released gets noise of its own, be it
+another sum or the same sum with noise of another size, so that no two releases together show a sum.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sharpdp._validate import count, kind_of, positive_scale
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 from sharpdp.randomness.normals import rounded
+from sharpdp.storage.run_lock import OwnProcess
 
 __all__ = ["StepNoise", "secret"]
 
@@ -46,6 +48,16 @@ class StepNoise:
     and its last digits tell nothing else. ``deviation`` is longer than planned by one part in a million,
     which pays for the rounding of the sum itself.
 
+    A fork of the process that made it is refused: both sides would release the same steps.
+
+    Args:
+        noise_multiplier: Standard deviation in units of the clip, as planned.
+        clip: Largest l2 norm of an example's gradient.
+        key: Secret of at least 16 bytes.
+        start: Number of steps that are done.
+        purpose: Whatever else makes the release what it is, such as the mechanism with its strategy, in
+            words: noise for another purpose is independent.
+
     >>> noise = StepNoise(noise_multiplier=1.0, clip=2.0, key=b"k" * 32)
     >>> released = noise.added({"weight": torch.zeros(3, dtype=torch.float64)}, step=0)
     >>> noise.added({"weight": torch.ones(3, dtype=torch.float64)}, step=0)
@@ -54,15 +66,26 @@ class StepNoise:
         accounted for once.
     """
 
-    def __init__(self, *, noise_multiplier: float, clip: float, key: bytes, start: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        noise_multiplier: float,
+        clip: float,
+        key: bytes,
+        start: int = 0,
+        purpose: str = "",
+    ) -> None:
         """Noise for the steps from `start` on."""
-        planned = positive_scale(noise_multiplier=noise_multiplier) * positive_scale(clip=clip)
+        longest = positive_scale(clip=clip)
+        planned = positive_scale(noise_multiplier=noise_multiplier) * longest
         # longer than planned by what pays for the rounding of sums of up to 60,000 records
         self.deviation = planned * (1.0 + 2.0**-20)
         _, exponent = math.frexp(self.deviation)
         # released values are whole multiples of 2^-25 to 2^-24 of the standard deviation
         self._exponent = exponent - 1 - 24
-        self._source = KeyedStream(secret(key)).derive("noise")
+        scales = (self.deviation.hex(), longest.hex(), self._exponent)
+        self._source = KeyedStream(secret(key)).derive("noise", *scales, purpose)
+        self._process = OwnProcess()
         self._next = count(least=0, start=start)
         self._turn = threading.Lock()
 
@@ -83,6 +106,7 @@ class StepNoise:
         ``lower`` are further digits of the sums, where a double does not hold them: their second doubles.
         """
         number = count(least=0, step=step)
+        self._process.check()
         with self._turn:
             if number < self._next:
                 raise InvalidArgument(

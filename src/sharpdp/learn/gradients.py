@@ -23,16 +23,27 @@ shrink = 1 - 2^-20 - sqrt(d) 2^-31 - d 2^-53 pays for all of them:
 The first three multiply to less than 1 + 2^-22 + d 2^-53, so that all together stay below 1. Grid steps
 of an entry are at most 2^31, so that the sum of up to 2^22 examples is a whole number of at most 2^53: it
 is exact in double precision, in any order and in any pieces. One example therefore moves the sum by its
-own clipped gradient and by nothing else.
+own clipped gradient and by nothing else, provided that it does not move the gradients of others.
+
+It does not, by one rule: *every other row is computed bit for bit the same*. Torch may round a row in
+another way at another place, or in a tensor of another shape, and where rounding decides (a ReLU at 0) a
+gradient then changes by its full length. So nothing is ever computed in another shape or at another place
+because of what a record holds. Where model or loss raise an error, the records to blame are looked for in
+pieces of the same shape, records of zeros stand in their places when the piece is computed again, with
+the same random numbers, and their rows count as zero. Which way a gradient is computed (`layers_of`, or
+vmap) is settled by a record of zeros. Torch is told to use deterministic algorithms meanwhile.
+docs/sensitivity.md has the proof, and says what it assumes of torch.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -47,16 +58,19 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
-from sharpdp.learn.layer_gradients import layer_gradients, layers_of
+from sharpdp.learn.layer_gradients import Layers, layer_gradients, layers_of
 from sharpdp.learn.randomizers.validation import not_finite
 
 __all__ = [
     "LARGEST_BATCH",
+    "SAME_BITS",
     "ClippedGradients",
     "Loss",
+    "WrittenWeights",
     "check_examples",
     "cuda_devices",
     "seed_generators",
+    "seeded_generators",
 ]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -71,8 +85,18 @@ _CACHED = 2**18
 _STATELESS = 1e-3
 """Relative difference of two gradients of one example that rounding on any device explains."""
 
+SAME_BITS = (
+    "torch computes the gradient of an example bit for bit the same, whatever the examples hold that are "
+    "computed with it"
+)
+"""The condition under which one example moves a sum by its own gradient alone."""
+
 LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
+
+
+class WrittenWeights(InvalidArgument):
+    """A model wrote to its parameters or buffers when a gradient was computed."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +104,12 @@ class ClippedGradients(HintedKeywords):
     """Per-example gradients of a loss, clipped to l2 norm at most `clip` and summed.
 
     The model may not mix the examples of a batch: a layer such as BatchNorm would give no gradient of one
-    example.
+    example. Nor may it write to its parameters or buffers.
 
     A record without a usable gradient counts as zero: one whose gradient, or the norm of it, is not
     finite, and one on which the model or the loss raises an error though they accept a record of zeros.
-    So nothing about the run depends on a record but through its clipped gradient. With `strict=True`
+    The gradients of all others are bit for bit what they are with any other record in its place, so that
+    nothing about the run depends on a record but through its clipped gradient. With `strict=True`
     such a record stops the run, and the error shows what went wrong, values of the record included.
     That the run stopped tells whoever learns of it that such a record was in the batch, which no privacy
     guarantee covers: it is for data that may be looked at.
@@ -93,13 +118,13 @@ class ClippedGradients(HintedKeywords):
         model: The model.
         loss: Function of an output and a target.
         clip: Largest l2 norm of an example's gradient, from 1e-30 to 1e30.
-        physical_batch_size: Examples that are held in memory at a time, at least 1; it changes nothing
-            else.
+        physical_batch_size: Examples that are computed at a time, at least 1. Gradients may depend on it
+            in their last bits.
         strict: True to stop at a record without a usable gradient.
 
     Raises:
-        InvalidArgument: A number is out of range, the model mixes examples, or it has no trainable real
-            parameters of known shape.
+        InvalidArgument: A number is out of range, the model mixes examples or writes to its weights, or
+            it has no trainable real parameters of known shape.
         WrongType: A field has the wrong type.
 
     >>> model = nn.Linear(1, 1, bias=False)
@@ -115,6 +140,9 @@ class ClippedGradients(HintedKeywords):
     clip: float
     physical_batch_size: int = 256
     strict: bool = False
+    _by_layers: dict[object, bool] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Check the numbers and that the model treats examples one by one."""
@@ -136,15 +164,22 @@ class ClippedGradients(HintedKeywords):
         named = self.model.named_parameters()
         return {name: value.detach() for name, value in named if value.requires_grad}
 
-    def sum(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def sum(
+        self, inputs: Tensor, targets: Tensor, *, counted: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """The sum over the examples, in double precision; zero for an empty batch.
 
-        Holds when: the loss of an example depends on that example and the parameters alone. Then one
-        example moves the sum by an l2 norm of at most `clip`, rounding included: clipped gradients are
-        multiples of a grid whose sums are exact. Torch may round a gradient in another way at another
-        place of a piece, or in a piece of another size; so neighbors are compared place by place, as
-        zero-out does. If examples were to move up, as with add/remove, only a physical_batch_size of 1
-        rules out that others' gradients change in their last bits.
+        Holds when: the loss of an example depends on that example and the parameters alone, and torch
+        computes a row bit for bit the same whatever stands in the other rows of a piece of the same
+        shape. Then one example in place of another (or of one that counts as zero) moves the sum by its
+        own clipped gradient alone, an l2 norm of at most `clip`, rounding included. If examples were to
+        move up, as with add/remove, only a physical_batch_size of 1 rules out that others' gradients
+        change.
+
+        Args:
+            inputs: Examples, one per row.
+            targets: Their targets.
+            counted: Which rows count; the others are computed, and count as zero. None for all.
         """
         _check_pair(inputs, targets)
         if len(inputs) > LARGEST_BATCH:
@@ -152,10 +187,14 @@ class ClippedGradients(HintedKeywords):
             raise invalid("inputs", f"at most {LARGEST_BATCH} examples", len(inputs), hint)
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
-        for start in range(0, inputs.shape[0], self.physical_batch_size):
-            piece = slice(start, start + self.physical_batch_size)
-            for name, steps in self._grid_steps(self._usable(inputs[piece], targets[piece])):
-                total[name] += steps
+        with _unchanged(self.model), _deterministic():
+            for start in range(0, inputs.shape[0], self.physical_batch_size):
+                piece = slice(start, start + self.physical_batch_size)
+                mine = None if counted is None else counted[piece]
+                # a copy starts at an address that is aligned alike wherever the piece begins
+                gradients, usable = self._usable(inputs[piece].clone(), targets[piece].clone())
+                for name, steps in self._grid_steps(gradients, _both(usable, mine)):
+                    total[name] += steps
         return {name: value * self._grid for name, value in total.items()}
 
     def each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
@@ -170,11 +209,11 @@ class ClippedGradients(HintedKeywords):
     def check(self, inputs: Tensor, targets: Tensor) -> None:
         """An error if the model and the loss cannot take a record of zeros shaped like these.
 
-        No record is looked at, so that the error may say everything. Random numbers that the model draws
-        are put back.
+        Or if they write to parameters or buffers. No record is looked at, so that the error may say
+        everything. Random numbers that the model draws are put back.
         """
         _check_pair(inputs, targets)
-        with torch.random.fork_rng(devices=cuda_devices()):
+        with torch.random.fork_rng(devices=cuda_devices()), _unchanged(self.model):
             self._stacked(*_zeros_like_one(inputs, targets), explain=True)
 
     def check_stateless(self, inputs: Tensor, targets: Tensor) -> None:
@@ -204,28 +243,40 @@ class ClippedGradients(HintedKeywords):
 
     def _repeatable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Gradients with random numbers that are the same in every call; generators are put back."""
-        before = random.getstate()
-        try:
-            with torch.random.fork_rng(devices=cuda_devices()):
-                seed_generators(0)
-                random.seed(0)
-                return self._stacked(inputs, targets, explain=False)
-        finally:
-            random.setstate(before)
+        with seeded_generators() as seed:
+            seed(0)
+            return self._stacked(inputs, targets, explain=False)
 
-    def _usable(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Gradients of single examples, zero for a record on which model or loss raises an error."""
+    def _usable(self, inputs: Tensor, targets: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Gradients of single examples, and which of them count; None for all.
+
+        A record on which model or loss raise an error does not: a record of zeros takes its place.
+        """
+        drawn = _Generators()
         try:
-            return self.each(inputs, targets)
+            return self.each(inputs, targets), None
         except SharpDPError:
             if self.strict:
                 raise
-            self.check(inputs, targets)  # an error that no record is to blame for is raised here
-        if len(inputs) == 1:
-            zeros = {name: torch.zeros_like(v)[None] for name, v in self.parameters.items()}
-            return {name: _fine(value) for name, value in zeros.items()}
-        ones = [self._usable(x[None], y[None]) for x, y in zip(inputs, targets, strict=True)]
-        return {name: torch.cat([gradients[name] for gradients in ones]) for name in ones[0]}
+        zeros = torch.zeros_like(inputs), torch.zeros_like(targets)
+        self._stacked(
+            *zeros, explain=True
+        )  # an error that no record is to blame for is raised here
+
+        def raises(rows: Tensor) -> bool:
+            """Whether these rows among zeros, each in its place, raise an error."""
+            drawn.put_back()
+            try:
+                self._stacked(*_in_place(rows, inputs, targets), explain=False)
+            except SharpDPError:
+                return True
+            return False
+
+        counted = torch.ones(len(inputs), dtype=torch.bool)
+        counted[_culprits(raises, torch.arange(len(inputs)))] = False
+        drawn.put_back()
+        rest = _in_place(counted.nonzero()[:, 0], inputs, targets)
+        return self._stacked(*rest, explain=False), counted
 
     def _stacked(self, inputs: Tensor, targets: Tensor, *, explain: bool) -> dict[str, Tensor]:
         """Gradients of single examples in single precision at least, or why there are none."""
@@ -248,15 +299,10 @@ class ClippedGradients(HintedKeywords):
         ) from cause
 
     def _each(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        layers = layers_of(self.model)
+        layers = self._layers(inputs, targets)
         if layers is not None:
-            try:
-                found = layer_gradients(
-                    layers, self._loss_of_output, inputs.detach(), targets.detach()
-                )
-                return {name: found[name] for name in self.parameters}
-            except Exception:  # of whatever kind: what is wrong, if anything, is said below
-                pass
+            found = layer_gradients(layers, self._loss_of_output, inputs.detach(), targets.detach())
+            return {name: found[name] for name in self.parameters}
         named = self.model.named_parameters()
         fixed = {name: value.detach() for name, value in named if not value.requires_grad}
         buffers = dict(self.model.named_buffers())
@@ -269,6 +315,26 @@ class ClippedGradients(HintedKeywords):
             grad(loss_of_one), in_dims=(None, 0, 0), randomness="different"
         )(self.parameters, inputs.detach(), targets.detach())
         return gradients
+
+    def _layers(self, inputs: Tensor, targets: Tensor) -> Layers | None:
+        """The layers by which gradients are computed; None if they are taken by vmap.
+
+        A record of zeros decides, once for records of one shape and type: what records hold must not.
+        """
+        layers = layers_of(self.model)
+        if layers is None:
+            return None
+        form = tuple((rows.shape[1:], rows.dtype, rows.device) for rows in (inputs, targets))
+        if form not in self._by_layers:
+            with torch.random.fork_rng(devices=cuda_devices()):
+                zeros = _zeros_like_one(inputs, targets)
+                try:
+                    layer_gradients(layers, self._loss_of_output, *zeros)
+                except Exception:  # of whatever kind: what is wrong, if anything, vmap says
+                    self._by_layers[form] = False
+                else:
+                    self._by_layers[form] = True
+        return layers if self._by_layers[form] else None
 
     def _loss_of_output(self, output: Tensor, target: Tensor) -> Tensor:
         """The loss of one example from its output, neither with a first axis."""
@@ -287,14 +353,18 @@ class ClippedGradients(HintedKeywords):
         """Clipped gradients are multiples of this power of two."""
         return math.ldexp(1.0, math.frexp(self.clip)[1] - 1 - _GRID_BITS)
 
-    def _grid_steps(self, each: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
-        """The sum of the clipped gradients in steps of the grid, for each parameter."""
+    def _grid_steps(
+        self, each: Mapping[str, Tensor], counted: Tensor | None
+    ) -> list[tuple[str, Tensor]]:
+        """The sum of the clipped gradients that count in steps of the grid, for each parameter."""
         flat = {name: gradient.flatten(1) for name, gradient in each.items()}
         norms = _norms(flat)
-        usable = torch.isfinite(norms)
+        finite = torch.isfinite(norms)
+        usable = finite if counted is None else finite & counted.to(finite.device)
         if not bool(usable.all()):
-            if self.strict:
-                raise not_finite("gradients", int((~usable).sum()))
+            bad = int((~finite).sum())
+            if self.strict and bad:
+                raise not_finite("gradients", bad)
             flat = {name: value.masked_fill(~usable[:, None], 0.0) for name, value in flat.items()}
             norms = norms.masked_fill(~usable, 0.0)
         entries = sum(value.shape[1] for value in flat.values())
@@ -320,6 +390,123 @@ class ClippedGradients(HintedKeywords):
 def _zeros_like_one(*tensors: Tensor) -> list[Tensor]:
     """A record of zeros with the shapes of these."""
     return [tensor.new_zeros((1, *tensor.shape[1:])) for tensor in tensors]
+
+
+def _in_place(rows: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """Tensors of the same shapes with these rows in their places, and zeros in all others.
+
+    >>> _in_place(torch.tensor([1]), torch.tensor([3, 4, 5]))
+    [tensor([0, 4, 0])]
+    """
+    placed = [torch.zeros_like(tensor) for tensor in tensors]
+    for filled, tensor in zip(placed, tensors, strict=True):
+        filled[rows] = tensor[rows]
+    return placed
+
+
+def _culprits(raises: Callable[[Tensor], bool], rows: Tensor) -> list[int]:
+    """Those of some rows that raise an error by themselves, found by halving.
+
+    >>> _culprits(lambda rows: bool((rows % 5 == 3).any()), torch.arange(10))
+    [3, 8]
+    """
+    if not raises(rows):
+        return []
+    if len(rows) == 1:
+        return rows.tolist()
+    middle = len(rows) // 2
+    found = [*_culprits(raises, rows[:middle]), *_culprits(raises, rows[middle:])]
+    if not found:
+        raise InvalidArgument(
+            "model and loss must treat every example on its own; got an error that several raise "
+            "together and none alone. Nothing was released."
+        )
+    return found
+
+
+def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Rows that count by both of two, each of which may be None for all."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+class _Generators:
+    """The generators that a model may draw from, in the state in which they were noted."""
+
+    def __init__(self) -> None:
+        self._torch = torch.random.get_rng_state()
+        self._cuda = [(device, torch.cuda.get_rng_state(device)) for device in cuda_devices()]
+        self._python, self._numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+
+    def put_back(self) -> None:
+        """Have them draw once more what they drew since."""
+        torch.random.set_rng_state(self._torch)
+        for device, state in self._cuda:
+            torch.cuda.set_rng_state(state, device)
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Torch's algorithms that add in a fixed order, as far as it has them; it warns where it has none."""
+    before, filled = (
+        torch.get_deterministic_debug_mode(),
+        torch.utils.deterministic.fill_uninitialized_memory,
+    )
+    torch.set_deterministic_debug_mode(max(before, 1))
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+@contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """An error if parameters or buffers were written to; what can be is put back.
+
+    Torch counts what is written to a tensor, except through ``.data``. So trainable parameters and
+    buffers are compared with copies; frozen parameters, which may be many more, are not copied.
+    """
+    tensors = dict([*model.named_parameters(), *model.named_buffers()])
+    seen = {
+        name: (
+            tensor,
+            tensor._version,
+            tensor.detach().clone()
+            if tensor.requires_grad or not isinstance(tensor, nn.Parameter)
+            else None,
+        )
+        for name, tensor in tensors.items()
+        if tensor.layout == torch.strided and not isinstance(tensor, nn.UninitializedParameter)
+    }
+    changed = []
+    try:
+        yield
+    finally:
+        for name, (tensor, version, copy) in seen.items():
+            if tensor._version != version or (copy is not None and not _same_bits(tensor, copy)):
+                changed.append(name)
+                if copy is not None:
+                    with torch.no_grad():
+                        tensor.copy_(copy)
+    if changed:
+        raise WrittenWeights(
+            "model must not write to its parameters or buffers when a loss is computed; got "
+            f"{changed[0]!r}, which changed. What is written holds data without noise: use no max_norm "
+            "of an embedding, and no running statistics. Nothing was released."
+        )
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one shape and type are equal bit for bit, also where they are no numbers."""
+    if one.is_complex():
+        one, other = torch.view_as_real(one), torch.view_as_real(other)
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[one.element_size()]
+    return torch.equal(one.detach().view(whole), other.view(whole))
 
 
 def _vector(gradients: Mapping[str, Tensor]) -> Tensor:
@@ -368,6 +555,22 @@ def seed_generators(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
+@contextmanager
+def seeded_generators() -> Iterator[Callable[[int], None]]:
+    """A function that seeds all generators a model may draw from, which are put back afterwards."""
+
+    def seed(number: int) -> None:
+        seed_generators(number)
+        random.seed(number)
+        np.random.seed(number % 2**32)  # noqa: NPY002
+
+    drawn = _Generators()
+    try:
+        yield seed
+    finally:
+        drawn.put_back()
+
+
 def _check_model(model: object) -> None:
     """An error unless gradients of single examples with real parameters make sense."""
     if not isinstance(model, nn.Module):
@@ -380,6 +583,14 @@ def _check_model(model: object) -> None:
             raise InvalidArgument(
                 f"model must treat every example on its own; got {type(layer).__name__}, which mixes a "
                 "batch. Use GroupNorm or LayerNorm."
+            )
+        if getattr(layer, "max_norm", None) is not None and isinstance(
+            layer, nn.Embedding | nn.EmbeddingBag
+        ):
+            raise InvalidArgument(
+                f"model must not write to its weights; got {type(layer).__name__} with max_norm = "
+                f"{layer.max_norm:g}, which shortens the rows that a record uses without noise. Leave "
+                "max_norm out."
             )
     trainable = [
         (name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad

@@ -18,7 +18,7 @@ import numpy as np
 from sharpdp._validate import count
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.system_stream import Floats
-from sharpdp.storage.run_lock import free_path_of
+from sharpdp.storage.run_lock import OwnProcess, free_path_of
 from sharpdp.storage.state_file import StateFile
 
 __all__ = ["Journal"]
@@ -42,7 +42,7 @@ class Journal:
         """A journal at this path, in a folder that exists; `create` or `restore` comes next."""
         self.plan, self.begun = plan, 0
         self._run = secrets.token_hex(16)
-        self._mutex = threading.Lock()
+        self._mutex, self._process = threading.Lock(), OwnProcess()
         self._parameters: StateFile | None = None
         self._note: StateFile | None = None
         if path is not None:
@@ -64,6 +64,7 @@ class Journal:
 
     def begin(self) -> None:
         """Count one more round; that is on the disk when this returns."""
+        self._process.check()
         with self._mutex:
             if self._note is not None:
                 self._note.write(self._text(self.begun + 1))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
-__all__ = ["layer_gradients", "layers_of"]
+__all__ = ["Layers", "layer_gradients", "layers_of"]
 
 _WITHOUT_PARAMETERS = (
     *(nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Softplus),

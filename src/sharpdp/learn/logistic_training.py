@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,10 @@ __all__ = ["LastIterateTraining"]
 
 _ROOM = 1.0 - 1e-9
 """Features are cut a little shorter than allowed, so that rounding does not make them longer."""
+
+
+_ROUNDING = "rounding of the gradients, in double precision, does not matter"
+"""What is left of an idealization: theorems of the last iterate are about real numbers."""
 
 
 class LastIterateTraining(HintedKeywords):
@@ -253,7 +258,12 @@ class _Descent(Training):
     @property
     def guarantee(self) -> Guarantee:
         """That of the runs between releases, up to now."""
-        return account(self._parts(), adjacency=self.adjacency)
+        answer = account(self._parts(), adjacency=self.adjacency)
+        return reduce(Guarantee.provided, self._conditions, answer)
+
+    @property
+    def _conditions(self) -> list[str]:
+        return [*super()._conditions, _ROUNDING]
 
     def release(self) -> None:
         """Count the model as it is as released, on disk too."""

@@ -22,6 +22,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = [
     "SAFELY",
+    "OwnProcess",
     "RunLock",
     "flush_folder",
     "free_path_of",
@@ -39,6 +40,26 @@ SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 class InUse(InvalidArgument):
     """Another process holds the lock."""
+
+
+class OwnProcess:
+    """The process in which a run was made: a fork of it may not go on with the run.
+
+    Both sides would have the same key and the same steps ahead, and each would count its own only.
+    """
+
+    def __init__(self) -> None:
+        """Note this process."""
+        self.number = os.getpid()
+
+    def check(self) -> None:
+        """An error in any other process."""
+        if self.number != os.getpid():
+            raise InvalidArgument(
+                f"a run must go on in the process that made it, {self.number}; got process "
+                f"{os.getpid()}, which was forked off. Nothing was released. Resume the run from its "
+                "file, or make a run of its own there."
+            )
 
 
 class RunLock:
@@ -59,9 +80,9 @@ class RunLock:
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or say who has it; use `at`, which shares."""
-        self.path, self.mutex, self._process = path, threading.RLock(), os.getpid()
+        self.path, self.mutex, self._process = path, threading.RLock(), OwnProcess()
         self._descriptor = _locked(path)
-        weakref.finalize(self, _release, self._descriptor, path, self._process)
+        weakref.finalize(self, _release, self._descriptor, path, self._process.number)
 
     @classmethod
     def at(cls, run: Path, *, patience: float = 0.0) -> RunLock:
@@ -92,11 +113,7 @@ class RunLock:
 
     def check(self) -> None:
         """An error if this process does not hold the lock any more."""
-        if self._process != os.getpid():
-            raise InvalidArgument(
-                f"path must be that of a run of this process; got {str(self.path)!r}, which process "
-                f"{self._process} holds. A forked process cannot go on with a run of its parent."
-            )
+        self._process.check()
         if not _is_at(self._descriptor, self.path):
             raise InvalidArgument(
                 f"path must stay locked while a run goes on; got {str(self.path)!r}, which was removed "
