@@ -18,9 +18,13 @@ import pytest
 import torch
 from flint import arb, ctx
 from scipy.special import ndtri
+from torch import nn
 
+import sharpdp as dp
 from sharpdp.errors import InvalidArgument
+from sharpdp.learn.dpsgd import Training
 from sharpdp.learn.gaussian_noise import StepNoise
+from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.randomness.keyed_stream import KeyedStream
 
 KEY = b"k" * 32
@@ -212,3 +216,73 @@ def test_s13_sums_that_no_double_holds_in_steps_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"total\['w'\] must be .*Nothing was released"):
         noise.added({"w": torch.tensor([1e300], dtype=torch.float64)}, 0)
     assert noise.added({"w": torch.zeros(1)}, 0)["w"].item() != 0.0
+
+
+def _released(mechanism: dp.DPSGD | dp.CorrelatedNoise, clip: float = 1.0) -> np.ndarray:
+    """The noisy sum of the first step, of gradients that no clip reaches."""
+    torch.manual_seed(1)
+    model = nn.Linear(20, 1).double()
+    before = model.weight.detach().clone()
+    inputs = torch.randn(30, 20, generator=torch.Generator().manual_seed(2)).double() / 100
+    run = Training(
+        mechanism,
+        model,
+        nn.MSELoss(),
+        inputs,
+        torch.ones(30, 1).double() / 10,
+        clip=clip,
+        key=KEY,
+        learning_rate=1.0,
+    )
+    run.advance()
+    return ((before - model.weight.detach()) * run.expected_batch_size).numpy()[0]
+
+
+def test_b3_one_key_has_independent_noise_for_each_size_clip_and_mechanism() -> None:
+    """Two sizes of the same noise would show the sum: 2 (S + Z) - (S + 2 Z) = S."""
+    plan = dp.DeterministicBatches(dataset_size=30, batch_size=30, epochs=2)
+    banded = BandedStrategy(coefficients=(1.0, 0.5))
+    drawn = {
+        "noise 1": (1.0, _released(dp.DPSGD(plan, noise_multiplier=1.0))),
+        "noise 2": (2.0, _released(dp.DPSGD(plan, noise_multiplier=2.0))),
+        "clip 1.5": (1.5, _released(dp.DPSGD(plan, noise_multiplier=1.0), clip=1.5)),
+        "clip 2, noise 1/2": (1.0, _released(dp.DPSGD(plan, noise_multiplier=0.5), clip=2.0)),
+        "longer": (
+            1.0,
+            _released(
+                dp.DPSGD(
+                    dp.DeterministicBatches(dataset_size=30, batch_size=30, epochs=3),
+                    noise_multiplier=1.0,
+                )
+            ),
+        ),
+        "correlated 1": (
+            1.0,
+            _released(dp.CorrelatedNoise(plan, noise_multiplier=1.0, strategy=banded)),
+        ),
+        "correlated 3": (
+            3.0,
+            _released(dp.CorrelatedNoise(plan, noise_multiplier=3.0, strategy=banded)),
+        ),
+        "other strategy": (
+            1.0,
+            _released(
+                dp.CorrelatedNoise(
+                    plan, noise_multiplier=1.0, strategy=BandedStrategy(coefficients=(1.0, 0.25))
+                )
+            ),
+        ),
+    }
+    for (one, (size, noisy)), (other, (larger, more)) in itertools.combinations(drawn.items(), 2):
+        # with the same noise, what is left is a part of the sum, whose entries are below 0.1
+        assert np.abs(noisy / size - more / larger).max() > 0.5, (one, other)
+
+
+def test_the_deviation_is_longer_than_planned_by_what_rounding_is_paid_with() -> None:
+    step = StepNoise(noise_multiplier=1.5, clip=0.25, key=KEY)
+    assert step.deviation == 1.5 * 0.25 * (1.0 + 2.0**-20)
+    plan = dp.DeterministicBatches(dataset_size=4, batch_size=2, epochs=1)
+    data = torch.ones(4, 2), torch.ones(4, 1)
+    given = dp.DPSGD(plan, noise_multiplier=3.0)
+    run = Training(given, nn.Linear(2, 1), nn.MSELoss(), *data, clip=0.5)
+    assert run._noise.deviation == 3.0 * 0.5 * (1.0 + 2.0**-20)

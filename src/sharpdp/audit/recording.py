@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sharpdp._validate import (
     count,
+    flag,
     has_entries,
     open_probability,
     positive_scale,
@@ -124,10 +125,11 @@ def replay(
     step: Callable[[Any, Release], Any],
     *,
     data: Any,
-    neighbors: Iterable[Any],
+    neighbors: Iterable[Any] = (),
     sensitivity: float,
     noise_multiplier: float | None = None,
     releases: int | None = None,
+    adversarial: bool = False,
     false_alarm: float = 1e-6,
     seed: int = 0,
 ) -> ReplayAudit:
@@ -150,10 +152,13 @@ def replay(
         step: A function of the data and `release` that returns what it publishes.
         data: The data, as the step takes them.
         neighbors: Data sets that differ from the data in one record. What they do not show is not seen:
-            take some with an outlier.
+            take some with an outlier. May be left out if ``adversarial``.
         sensitivity: The l2 norm by which one record may change a value: the clipping norm.
         noise_multiplier: The planned deviation of the noise over the sensitivity; None tests no scale.
         releases: How often noise should be added; None for as often as it is.
+        adversarial: True to move the records to kinks of the loss, where rounding decides about whole
+            gradients, and to take for neighbors also data in which one of them is spoiled. For steps of
+            `training_step`, and data that are two tensors, inputs and targets.
         false_alarm: Probability, in (0, 1), with which a correct step may be called inconsistent.
         seed: For the noise, if the step leaves that to `release`.
 
@@ -184,6 +189,14 @@ def replay(
         raise WrongType(f"step must be a function of data and release; got {short_repr(step)}.")
     given: object = neighbors
     others = list(given) if has_entries(given) else []
+    if flag(adversarial=adversarial):
+        harden = getattr(step, "adversarial", None)
+        if harden is None:
+            raise WrongType(
+                f"step must be one of training_step for adversarial=True; got {short_repr(step)}."
+            )
+        data, spoiled = harden(data)
+        others += spoiled
     if not others:
         raise InvalidArgument("neighbors must be a list of at least one data set; got none.")
     recorder = Recorder(np.random.default_rng(count(seed=seed, least=0)))

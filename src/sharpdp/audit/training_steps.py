@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 from sharpdp._validate import count, short_repr
+from sharpdp.audit.adversarial import at_kinks, check_tensors, counts_as_zero, spoiled
 from sharpdp.audit.recording import Release
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms import Adjacency
 
-__all__ = ["opacus_step", "training_step", "zeroed"]
+__all__ = ["TrainingStep", "opacus_step", "training_step", "zeroed"]
 
 
-def training_step(
-    make: Callable[[Any], Any], *, steps: int = 1
-) -> Callable[[Any, Release], dict[str, Any]]:
+def training_step(make: Callable[[Any], Any], *, steps: int = 1) -> TrainingStep:
     """A step for `replay` that advances a `sharpdp.learn.Training`, built anew for every data set.
 
     The noise that the training draws is recorded where it is added. Published are the parameters and
@@ -39,9 +40,52 @@ def training_step(
     """
     often = count(steps=steps)
     _check_function(make)
+    return TrainingStep(make, often)
 
-    def step(data: Any, release: Release) -> dict[str, Any]:
-        training = make(data)
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A function of data and `release` that advances a training; see `training_step`.
+
+    Attributes:
+        make: A function of the data that returns a `Training` which has run no step.
+        steps: How many steps to advance.
+    """
+
+    make: Callable[[Any], Any]
+    steps: int
+
+    def adversarial(self, data: Any) -> tuple[Any, list[Any]]:
+        """Data whose gradients rounding decides, and neighbors of them with a spoiled record.
+
+        Args:
+            data: Inputs and targets, tensors with one row per record.
+
+        Returns:
+            Inputs and targets, many of them moved to kinks of the loss, and a list of such pairs. Where
+            the training claims add/remove, some of them have one record less.
+
+        Raises:
+            WrongType: data are no such tensors.
+        """
+        training = self.make(check_tensors(data))
+        inputs, targets = at_kinks(training.gradients.each, data)
+        chosen = range(0, len(inputs), max(len(inputs) // 8, 1))
+        others = [
+            other
+            for index in chosen
+            for _, other in spoiled((inputs, targets), index)
+            if counts_as_zero(training.gradients.sum, other, index)
+        ]
+        if training.adjacency is Adjacency.ADD_REMOVE:
+            for index in chosen:
+                rest = [number for number in range(len(inputs)) if number != index]
+                others.append((inputs[rest], targets[rest]))
+        return (inputs, targets), others
+
+    def __call__(self, data: Any, release: Release) -> dict[str, Any]:
+        """Advance a training over these data, with noise that goes through `release`."""
+        training = self.make(data)
         noise = training._noise
         added = noise.added
         strategy = getattr(training.mechanism, "strategy", None)
@@ -61,14 +105,12 @@ def training_step(
 
         published: dict[str, Any] = {}
         with mock.patch.object(noise, "added", recorded):
-            for number in range(often):
+            for number in range(self.steps):
                 training.advance()
                 published[f"after step {number}"] = _state(training.model)
         published["steps"] = training.step
         published["divisor"] = training.expected_batch_size
         return published
-
-    return step
 
 
 def opacus_step(run: Callable[[Any], Any]) -> Callable[[Any, Release], Any]:

@@ -227,9 +227,12 @@ class ClippedGradients(HintedKeywords):
             return
         zeros, first = _zeros_like_one(inputs, targets), (inputs[:1], targets[:1])
         try:
-            before, after = (
-                [_vector(self._repeatable(*one)) for one in (zeros, first)] for _ in range(2)
-            )
+            with _unchanged(self.model):
+                before, after = (
+                    [_vector(self._repeatable(*one)) for one in (zeros, first)] for _ in range(2)
+                )
+        except WrittenWeights:
+            raise
         except SharpDPError:
             return
         for once, again in zip(before, after, strict=True):
