@@ -669,7 +669,7 @@ class _NumberedCollate:
         self._collate = torch.utils.data.default_collate if collate is None else collate
         self._strict = strict
         # torch's own puts each example into a row of its own: those that are alike may go together
-        self._raw = None if collate else _raw_form(example)
+        self._alike = None if collate else example
         made = self._single(example)
         packed.rows(made, 1)  # an error unless it has one row of numbers
         leaves, self._tree = pytree.tree_flatten(made)
@@ -678,7 +678,8 @@ class _NumberedCollate:
     def __call__(self, numbered: list[tuple[int, Any]]) -> PlannedBatch:
         numbers = torch.tensor([number for number, _ in numbered], dtype=torch.long)
         examples = [example for _, example in numbered]
-        if self._raw and examples and all(_raw_form(one) == self._raw for one in examples):
+        like = self._alike
+        if like is not None and examples and all(_same_form(one, like) for one in examples):
             return PlannedBatch(numbers, self._collate(examples))
         return self._one_by_one(numbers, examples)
 
@@ -723,14 +724,15 @@ def _alike(leaf: Any, other: Tensor) -> bool:
     return isinstance(leaf, Tensor) and leaf.shape == other.shape and leaf.dtype == other.dtype
 
 
-def _raw_form(example: Any) -> Any:
-    """What torch's collate function makes shapes and types of; None if it is not known here."""
-    if isinstance(example, tuple | list):
-        parts = [_raw_form(part) for part in example]
-        return None if None in parts else (type(example), *parts)
+def _same_form(example: Any, other: Any) -> bool:
+    """Whether torch's collate function certainly makes the same shapes and types of two examples."""
+    if type(example) is not type(other):
+        return False
     if isinstance(example, Tensor | np.ndarray):
-        return type(example), example.shape, example.dtype
-    return type(example) if isinstance(example, bool | int | float) else None
+        return example.shape == other.shape and example.dtype == other.dtype
+    if isinstance(example, tuple | list):
+        return len(example) == len(other) and all(map(_same_form, example, other))
+    return isinstance(example, bool | int | float)
 
 
 def _check_counted(batch: PlannedBatch, size: int) -> None:
