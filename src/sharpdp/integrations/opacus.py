@@ -20,6 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sharpdp.extras import optional_packages
 
 with optional_packages("opacus", "opacus", "torch"):
@@ -782,8 +784,24 @@ def _seeded_by_the_system(module: nn.Module) -> Any:
     if len(devices) != 1:
         raise Unsupported("module must be on one device; got parameters on several or none.")
     generator = torch.Generator(devices.pop())
-    generator.manual_seed(secrets.randbits(63))
+    seed = secrets.randbits(63)
+    generator.manual_seed(seed)
+    if generator.device.type == "cpu":
+        _draw_state(generator, seed)
     return generator
+
+
+def _draw_state(generator: Any, seed: int) -> None:
+    """Draw all 624 words of a Mersenne Twister: of a seed torch keeps 32 bits, which can be tried out."""
+    state = generator.get_state().numpy()
+    words = state[24 : 24 + 8 * 624].view(np.uint64)
+    if words.size != 624 or words[0] != seed % 2**32:
+        raise Unsupported(
+            f"the state of torch's generator must be laid out as in torch 2; got torch "
+            f"{torch.__version__}. Pass noise_generator=."
+        )
+    words[:] = np.frombuffer(secrets.token_bytes(4 * 624), dtype=np.uint32)
+    generator.set_state(torch.from_numpy(state))
 
 
 def _is_ours(loader: Any) -> bool:

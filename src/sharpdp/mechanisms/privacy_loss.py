@@ -183,7 +183,7 @@ class PrivacyLoss(Mechanism):
             raise InvalidArgument(
                 f"path must be a CSV file; got {short_repr(str(file))}: {fault}."
             ) from fault
-        if rows and not _is_number(rows[0][0]):
+        if rows and not any(map(_is_number, rows[0])):
             rows = rows[1:]
         infinite: list[float] = []
         table: list[tuple[float, float]] = []
