@@ -695,27 +695,28 @@ class Guarantee(Tabular):
         stated = (bound.holds_when for bound in bounds if bound.holds_when)
         return tuple(dict.fromkeys((*stated, *self.conditions)))
 
-    def provided(self, condition: str) -> Guarantee:
-        """The same guarantee with one more condition, which reports and `holds_when` state.
+    def provided(self, *conditions: str) -> Guarantee:
+        """The same guarantee with further conditions, which reports and `holds_when` state.
 
         Args:
-            condition: What else must be true, as a clause on one line, such as "the key stays secret".
+            *conditions: What else must be true, clauses on one line such as "the key stays secret".
 
         Returns:
             A Guarantee with the same answers; a condition that it has already is not repeated.
 
         Raises:
-            InvalidArgument: condition is empty or is not one line.
-            WrongType: condition is not text.
+            InvalidArgument: A condition is empty or is not one line.
+            WrongType: A condition is not text.
 
         >>> from sharpdp.mechanisms import PureDP
         >>> print(account(PureDP(epsilon=1.0)).provided("the key stays secret"))
         Guarantee for 1-DP mechanism, neighboring inputs, provided that the key stays secret
         """
-        clause = one_line(condition=condition, hint="Such as 'the key stays secret'.").strip()
-        if not clause:
-            raise invalid("condition", "a clause of at least one word", condition)
-        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, clause))))
+        for condition in conditions:
+            one_line(condition=condition, hint="Such as 'the key stays secret'.")
+            if not condition.strip():
+                raise invalid("condition", "a clause of at least one word", condition)
+        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, *conditions))))
 
     def only(self, derivation: Derivation) -> Guarantee:
         """What this derivation alone proves: both ends of its answers are its own.

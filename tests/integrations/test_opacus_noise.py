@@ -13,21 +13,26 @@ from torch.utils.data import TensorDataset
 
 import sharpdp as dp
 from sharpdp.integrations.opacus import make_private
+from sharpdp.randomness.given_secret import GIVEN_KEY, SEEDED
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about each other
 
 
-def noise_generator() -> Any:
+def private(**options: Any) -> Any:
     model = nn.Linear(4, 1)
     plan = dp.PoissonBatches(dataset_size=60, batch_size=10, epochs=2)
-    _, optimizer, _, _ = make_private(
+    return make_private(
         plan=dp.DPSGD(plan, noise_multiplier=1.0),
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         data=TensorDataset(torch.zeros(60, 4), torch.zeros(60, 1)),
         max_grad_norm=1.0,
+        **options,
     )
-    return optimizer.generator
+
+
+def noise_generator() -> Any:
+    return private()[1].generator
 
 
 def test_torch_keeps_32_bits_of_a_seed() -> None:
@@ -45,3 +50,23 @@ def test_noise_does_not_follow_from_a_seed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_noise_is_normal() -> None:
     drawn = torch.randn(100_000, generator=noise_generator(), dtype=torch.float64)
     assert stats.kstest(drawn.numpy(), "norm").pvalue > 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "conditions"),
+    [
+        ({}, ()),
+        ({"key": 7}, (SEEDED,)),
+        ({"key": b"k" * 32}, (GIVEN_KEY,)),
+        ({"noise_generator": torch.Generator().manual_seed(0)}, (SEEDED,)),
+    ],
+)
+def test_given_keys_and_generators_are_conditions(
+    options: dict[str, Any], conditions: tuple[str, ...]
+) -> None:
+    module, optimizer, batches, engine = private(**options)
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.MSELoss()(module(inputs), targets).backward()
+        optimizer.step()
+    assert engine.accountant.guarantee.conditions == conditions

@@ -67,6 +67,7 @@ from sharpdp.integrations.torch import (
 from sharpdp.learn.ranks import Ranks
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
+from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["SchemeAccountant", "finished_run", "make_private"]
@@ -127,6 +128,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Attributes:
         scheme: the batch scheme of the plan.
         loader: the loader to iterate over; None before `watch`.
+        given_generator: the ``noise_generator`` that `make_private` was given; None if it made its own.
 
     Raises:
         InvalidArgument: The loader does not follow the plan.
@@ -155,6 +157,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._counter: BatchSampler | CountedBatches | None = None
         self._ahead = self._used = self._before = 0
         self._counted: int | None = None
+        self.given_generator: Any = None
         if loader is not None:
             self.watch(loader, collate=collate)
 
@@ -399,7 +402,12 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         noise, _, steps = self.history[-1]
         run = DPSGD(self._ran, noise_multiplier=noise)
         taken = run.stopped_after(max(steps, self._begun()))
-        return account(taken, adjacency=Adjacency.ZERO_OUT)
+        return account(taken, adjacency=Adjacency.ZERO_OUT).provided(*self._conditions())
+
+    def _conditions(self) -> tuple[str, ...]:
+        """What must be true of keys and generators that were given."""
+        ours = self._counter.conditions if isinstance(self._counter, BatchSampler) else ()
+        return (*ours, *conditions_on(self.given_generator))
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
@@ -569,6 +577,7 @@ def make_private(
     sampler = BatchSampler(
         scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
     )
+    sampler.conditions = conditions_on(key)
     drawn = loader(data, sampler, collate=collate, **(loader_options or {}))
     if ranks.size > 1:
         ranks.check_same(
@@ -579,7 +588,8 @@ def make_private(
         )
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(drawn)
-    if options.get("noise_generator") is None:
+    accountant.given_generator = options.get("noise_generator")
+    if accountant.given_generator is None:
         options["noise_generator"] = _seeded_by_the_system(module)
     engine = PrivacyEngine()
     private, stepper, *criterion, batches = engine.make_private(

@@ -281,10 +281,8 @@ def verify(text: str) -> Verification:
     if isinstance(plan, Finding):
         return made((plan,), unchecked=("whatever else it says",))
     try:
-        guarantee = plan.guarantee()
-        # of the run, about which the plan says nothing
-        for condition in data.get("conditions", ()):
-            guarantee = guarantee.provided(condition)
+        # conditions are of the run, about which the plan says nothing
+        guarantee = plan.guarantee().provided(*data.get("conditions", ()))
         now = Results.of(guarantee, delta=plan.delta, date=data.get("date"), form=data["format"])
         # what an audit found cannot be computed again: it is taken as recorded, and said to be
         now = replace(
