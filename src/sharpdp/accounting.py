@@ -614,8 +614,8 @@ class Guarantee(Tabular):
                 registry of deployments of OpenDP and NIST.
             delta: One delta in [0, 1), or an array of them, at which epsilon is reported; by default
                 1e-5, 1e-6 and 1e-8.
-            date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
-                that the same run gives the same report.
+            date: The date to print as YYYY-MM-DD, such as "2026-01-31". None prints no date, so that the
+                same run gives the same report.
             audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
                 says what they found. It is not computed again.
             header: What the report says about itself, text by name: project, data_set, version, owner,
@@ -625,8 +625,8 @@ class Guarantee(Tabular):
             The whole report.
 
         Raises:
-            InvalidArgument: the format is unknown, a delta is outside [0, 1), date or a field of the
-                header is not one line, or the header has no such field.
+            InvalidArgument: the format is unknown, a delta is outside [0, 1), date is not a date, a field
+                of the header is not one line, or the header has no such field.
             WrongType: a delta is not a number, or date is not text.
             NotCertified: double precision is not enough for any of the upper derivations.
         """
@@ -710,7 +710,8 @@ class Guarantee(Tabular):
 
         >>> from sharpdp.mechanisms import PureDP
         >>> print(account(PureDP(epsilon=1.0)).provided("the key stays secret"))
-        Guarantee for 1-DP mechanism, neighboring inputs, provided that the key stays secret
+        Guarantee for any epsilon-DP mechanism (epsilon 1), neighboring inputs, provided that the key
+        stays secret
         """
         for condition in conditions:
             one_line(condition=condition, hint="Such as 'the key stays secret'.")

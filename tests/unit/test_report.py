@@ -212,7 +212,7 @@ def test_names_cannot_break_a_page() -> None:
 
 def test_s11_markdown_holds_no_html() -> None:
     curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name="<script>x</script><img onerror=x> &lt;")
-    text = dp.account(curve).report("markdown", date="<b>today</b>")
+    text = dp.account(curve).report("markdown", header={"project": "<b>today</b>"})
     assert not re.search(r"<[a-z!/]", text)
     assert "&lt;img onerror=x> &amp;lt;" in text
     assert "&lt;b>today&lt;/b>" in text
@@ -226,6 +226,7 @@ def test_s11_control_and_bidi_characters_are_refused(sign: str) -> None:
         lambda: dp.TradeoffCurve.from_knots(fpr=[0, 1], fnr=[1, 0], name=name),
         lambda: ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=name),
         lambda: dp.account(dp.PureDP(1.0)).report(date=name),
+        lambda: dp.account(dp.PureDP(1.0)).report(header={"owner": name}),
     ):
         with pytest.raises(dp.InvalidArgument, match="must be text of one line without control"):
             make()

@@ -24,7 +24,7 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, parsed, written
-from sharpdp.plans.header import Header
+from sharpdp.plans.header import DATE, Header
 from sharpdp.plans.plain_data import (
     EXACT,
     INFINITIES,
@@ -256,7 +256,10 @@ def header_schema() -> Schema:
     text = {"type": "string", "minLength": 1}
     return {
         "type": "object",
-        "properties": {entry.name: text for entry in fields(Header)},
+        "properties": {
+            entry.name: {"type": "string", "pattern": DATE} if entry.name == "date" else text
+            for entry in fields(Header)
+        },
         "additionalProperties": False,
     }
 
