@@ -659,9 +659,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 def _escaped(entry: str) -> str:
     """The entry as Markdown shows it: nothing in it is taken for markup."""
     escaped = entry.replace("\\", "\\\\").replace("<=", "≤").replace(">=", "≥")
-    for mark in "*_|`[":
+    for mark in "*_|`[]!#~$":
         escaped = escaped.replace(mark, f"\\{mark}")
-    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _fenced(block: Code) -> str:
