@@ -243,7 +243,9 @@ def test_b13_a_plan_asks_for_so_many_deltas_and_parts() -> None:
         Plan.from_dict({"mechanism": to_data(gaussian), "delta": deltas})
     many = [dp.Gaussian(noise_multiplier=1.0 + index / 10**5) for index in range(10_001)]
     Plan(dp.Sequence([*many[:-1], many[0]]))  # equal parts are one
-    with pytest.raises(dp.Unsupported, match="at most 10,000 different parts in a plan; got 10,001"):
+    with pytest.raises(
+        dp.Unsupported, match="at most 10,000 different parts in a plan; got 10,001"
+    ):
         Plan(dp.Sequence(many))
 
 
