@@ -23,7 +23,7 @@ from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
-from sharpdp.plans.files import canonical, parsed, written
+from sharpdp.plans.files import canonical, written
 from sharpdp.plans.header import DATE, Header
 from sharpdp.plans.plain_data import (
     EXACT,
@@ -34,6 +34,7 @@ from sharpdp.plans.plain_data import (
     mechanism_from_data,
     to_data,
 )
+from sharpdp.storage.json_text import parsed
 
 __all__ = ["DELTAS", "Plan", "header_schema", "plan_schema"]
 

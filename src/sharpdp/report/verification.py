@@ -20,7 +20,6 @@ from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.notebook import Shown
-from sharpdp.plans.files import parsed
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
 from sharpdp.plans.plan import Plan
@@ -34,6 +33,7 @@ from sharpdp.report.results import (
     plain,
     versions,
 )
+from sharpdp.storage.json_text import parsed
 
 __all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
 
