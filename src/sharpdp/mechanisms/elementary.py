@@ -230,7 +230,7 @@ class ProfileMechanism(Mechanism):
             string.
 
     >>> ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name="nothing").describe()
-    'mechanism known by its privacy profile (nothing)'
+    'mechanism known by its privacy profile (named by its author: "nothing")'
     """
 
     profile: Curve
