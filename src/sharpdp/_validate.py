@@ -15,6 +15,7 @@ import numbers
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 from functools import cache, wraps
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
@@ -41,6 +42,7 @@ __all__ = [
     "has_entries",
     "is_among",
     "is_unseen",
+    "iso_date",
     "keyword_hint",
     "kind_of",
     "half_open_probability",
@@ -416,6 +418,21 @@ def one_line(*, hint: str = "", **argument: object) -> str:
         allowed = "text of one line without control or formatting characters"
         raise InvalidArgument(_sentence(name, allowed, got, hint))
     return value
+
+
+def iso_date(**argument: object) -> str:
+    """The argument as a date: year, month and day.
+
+    >>> iso_date(date="2026-01-31")
+    '2026-01-31'
+    """
+    hint = "Such as '2026-01-31'."
+    ((name, value),) = argument.items()
+    text = one_line(**argument, hint=hint)
+    with suppress(ValueError):
+        if date.fromisoformat(text).isoformat() == text:  # some Pythons read other forms as well
+            return text
+    raise InvalidArgument(_sentence(name, "a date as YYYY-MM-DD", short_repr(value), hint))
 
 
 def is_unseen(character: str) -> bool:

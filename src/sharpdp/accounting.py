@@ -614,8 +614,8 @@ class Guarantee(Tabular):
                 registry of deployments of OpenDP and NIST.
             delta: One delta in [0, 1), or an array of them, at which epsilon is reported; by default
                 1e-5, 1e-6 and 1e-8.
-            date: The date to print, in one line of text, such as "2026-01-31". None prints no date, so
-                that the same run gives the same report.
+            date: The date to print as YYYY-MM-DD, such as "2026-01-31". None prints no date, so that the
+                same run gives the same report.
             audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`; the report
                 says what they found. It is not computed again.
             header: What the report says about itself, text by name: project, data_set, version, owner,
@@ -625,8 +625,8 @@ class Guarantee(Tabular):
             The whole report.
 
         Raises:
-            InvalidArgument: the format is unknown, a delta is outside [0, 1), date or a field of the
-                header is not one line, or the header has no such field.
+            InvalidArgument: the format is unknown, a delta is outside [0, 1), date is not a date, a field
+                of the header is not one line, or the header has no such field.
             WrongType: a delta is not a number, or date is not text.
             NotCertified: double precision is not enough for any of the upper derivations.
         """
@@ -697,27 +697,29 @@ class Guarantee(Tabular):
         stated = (bound.holds_when for bound in bounds if bound.holds_when)
         return tuple(dict.fromkeys((*stated, *self.conditions)))
 
-    def provided(self, condition: str) -> Guarantee:
-        """The same guarantee with one more condition, which reports and `holds_when` state.
+    def provided(self, *conditions: str) -> Guarantee:
+        """The same guarantee with further conditions, which reports and `holds_when` state.
 
         Args:
-            condition: What else must be true, as a clause on one line, such as "the key stays secret".
+            *conditions: What else must be true, clauses on one line such as "the key stays secret".
 
         Returns:
             A Guarantee with the same answers; a condition that it has already is not repeated.
 
         Raises:
-            InvalidArgument: condition is empty or is not one line.
-            WrongType: condition is not text.
+            InvalidArgument: A condition is empty or is not one line.
+            WrongType: A condition is not text.
 
         >>> from sharpdp.mechanisms import PureDP
         >>> print(account(PureDP(epsilon=1.0)).provided("the key stays secret"))
-        Guarantee for 1-DP mechanism, neighboring inputs, under 1 condition of the run (holds_when)
+        Guarantee for any epsilon-DP mechanism (epsilon 1), neighboring inputs, under 1 condition of the
+        run (holds_when)
         """
-        clause = one_line(condition=condition, hint="Such as 'the key stays secret'.").strip()
-        if not clause:
-            raise invalid("condition", "a clause of at least one word", condition)
-        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, clause))))
+        for condition in conditions:
+            one_line(condition=condition, hint="Such as 'the key stays secret'.")
+            if not condition.strip():
+                raise invalid("condition", "a clause of at least one word", condition)
+        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, *conditions))))
 
     def only(self, derivation: Derivation) -> Guarantee:
         """What this derivation alone proves: both ends of its answers are its own.

@@ -154,3 +154,24 @@ def test_two_commands_set_everything_up() -> None:
     first = readme[: readme.index("## Questions")]
     assert re.findall(r"^\$ make (\w+)", first, re.MULTILINE) == ["demo", "test"]
     assert first.index("ShuffledBatches") < first.index("scheme_of") < first.index("make demo")
+
+
+@pytest.mark.parametrize("name", ["docs", "release", "tests"])
+def test_actions_are_pinned_by_commit(name: str) -> None:
+    """A tag or a branch can be moved to other code, which would run with the rights of a release."""
+    used = re.findall(r"uses: *(.*)$", read(f".github/workflows/{name}.yml"), re.MULTILINE)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+(\.\d+)*", action), action
+
+
+def test_releases_are_built_with_known_versions() -> None:
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", read("constraints.txt"), re.MULTILINE))
+    assert {"build", "hatchling", "twine"} <= set(pinned)
+    release = read(".github/workflows/release.yml")
+    installs = re.findall(r"pip install (.*)$", release, re.MULTILINE)
+    assert installs
+    assert all(words.startswith("--constraint constraints.txt ") for words in installs)
+    # the backend is installed by `build` itself, into an environment of its own
+    _, _, after = release.partition("run: python -m build\n")
+    assert "PIP_CONSTRAINT: ${{ github.workspace }}/constraints.txt" in after.split("- run:")[0]

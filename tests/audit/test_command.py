@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,7 @@ def test_a_picture_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
         ("score,included\n1,1,1\n", "2 cells"),
         ("score,included\nnan,1\n0,0\n", "numbers"),
         ("step,example\n0,1\n", "DP-SGD"),
+        ("score,included\n1,\n,1\n", "in line 2"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -102,6 +104,33 @@ def test_bad_tables(text: str, words: str, capsys: pytest.CaptureFixture[str]) -
     code, out, err = said(["audit", "bad.csv"], capsys)
     assert (code, out) == (2, "")
     assert words in err
+
+
+@pytest.mark.parametrize(
+    ("line", "cell"),
+    [
+        ("0,7.9", "'7.9'"),
+        ("0,nan", "'nan'"),
+        ("0,inf", "'inf'"),
+        ("0,1e30", "'1e30'"),
+        ("0,-1", "'-1'"),
+        ("1e30,0", "'1e30'"),
+        ("0.5,0", "'0.5'"),
+        ("nan,0", "'nan'"),
+        ("0,", "''"),
+        (",0", "''"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_steps_and_examples_are_counted(
+    line: str, cell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.csv").write_text(f"step,example\n0,1\n{line}\n", "utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        code, out, err = said(["audit", "bad.csv", "--plan", "plan.json"], capsys)
+    assert (code, out) == (2, "")
+    assert f"got {cell} in line 3" in err
 
 
 @pytest.mark.usefixtures("folder")

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import runpy
+import socket
 import subprocess
 import sys
 import threading
@@ -193,13 +194,112 @@ def test_a_process_that_dies_is_replaced_and_the_reader_is_told() -> None:
     pool = Pool(1)
     try:
         (process,) = pool.processes
+        answer = pool.answers({"name": "collection-design", "fields": LONG}, lambda: True)
+        next(answer)
         os.kill(process, 9)
+        assert "ended without an answer" in list(answer)[-1]["error"]
         question = {"name": "curves", "fields": CURVE}
-        messages = list(pool.answers(question, lambda: True))
-        assert "ended without an answer" in messages[-1]["error"]
         assert "done" in list(pool.answers(question, lambda: True))[-1]
     finally:
         pool.close()
+
+
+def test_b13_processes_that_ended_while_they_were_idle_are_replaced_first() -> None:
+    pool = Pool(2)
+    try:
+        killed = set(pool.processes)
+        for process in killed:
+            os.kill(process, 9)
+        deadline = time.monotonic() + 30
+        while not all(worker.has_ended for worker in pool._all) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        question = {"name": "curves", "fields": CURVE}
+        for _ in killed:
+            assert "done" in list(pool.answers(question, lambda: True))[-1]
+        assert len(pool.processes) == 2
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("depth", [201, 100_000])
+def test_b13_a_question_that_is_nested_too_deeply_gets_a_sentence(
+    server: ExploreServer, depth: int
+) -> None:
+    body = b'{"runs": ' + b"[" * depth + b"]" * depth + b"}"
+    headers = {"Content-Type": "application/json"}
+    response, said = requested(server, "POST", "/ask/curves", body, headers)
+    assert response.status == 400
+    assert "nested too deeply" in json.loads(said)["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"7", b"{", b"\xff\xfe", b'{"a": 1, "a": 2}'])
+def test_questions_that_are_no_objects_get_a_sentence(server: ExploreServer, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response, said = requested(server, "POST", "/ask/curves", body, headers)
+    assert response.status == 400
+    assert json.loads(said)["error"].startswith("a question must ") or b"comes twice" in said
+
+
+@pytest.mark.parametrize("method", ["PUT", "OPTIONS", "HEAD", "TRACE", "<b>"])
+def test_b13_every_refusal_has_the_policy_of_the_page(server: ExploreServer, method: str) -> None:
+    response, body = requested(server, method, "/")
+    assert response.status == 501
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert body == b"" if method == "HEAD" else "error" in json.loads(body)
+
+
+def test_b13_what_all_questions_hold_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharpdp.explore.server.MOST_BYTES", 200)
+    headers = {"Content-Type": "application/json"}
+    with served() as small:
+        waiting = socket.create_connection(("127.0.0.1", small.server_port))
+        with contextlib.closing(waiting):
+            waiting.sendall(
+                f"POST /ask/curves HTTP/1.1\r\nHost: 127.0.0.1:{small.server_port}\r\n"
+                "Content-Type: application/json\r\nContent-Length: 150\r\n\r\n{".encode()
+            )
+            deadline = time.monotonic() + 30
+            while (status := refused(small, headers)) != 503 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert status == 503
+        while (status := refused(small, headers)) != 400 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert status == 400  # there is room again
+
+
+def refused(server: ExploreServer, headers: dict[str, str]) -> int:
+    return requested(server, "POST", "/ask/curves", b"x" * 100, headers)[0].status
+
+
+def test_b13_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharpdp.explore.server.MOST_CONNECTIONS", 3)
+    with served() as small:
+        held = [socket.create_connection(("127.0.0.1", small.server_port)) for _ in range(3)]
+        deadline = time.monotonic() + 30
+        while is_served(small) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not is_served(small)
+        for connection in held:
+            connection.close()
+        while not is_served(small) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert is_served(small)
+
+
+def is_served(server: ExploreServer) -> bool:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        return requested(server, "GET", "/")[0].status == 200
+    return False
+
+
+@contextlib.contextmanager
+def served() -> Iterator[ExploreServer]:
+    """A server with limits of its own, of one process."""
+    with ExploreServer(0, Pool(1)) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
 
 
 def test_answers_are_kept_up_to_a_size() -> None:

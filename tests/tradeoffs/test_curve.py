@@ -282,10 +282,11 @@ def test_exactness_is_told() -> None:
     with pytest.raises(dp.NotCertified, match=r"known to within 0\.00\d+ only"):
         _ = Curve.gaussian(mu=1.0).polyline
     assert Curve.gaussian(mu=0.0).polyline == Polyline.perfect()
-    assert Curve.gaussian(mu=1.0).label == "1-GDP"
+    assert Curve.gaussian(mu=1.0).label == 'trade-off curve "1-GDP"'
     assert "1-GDP" in repr(Curve.gaussian(mu=1.0))
     named = Curve.from_knots(fpr=[0, 1], fnr=[0.5, 0], name="half revealed")
-    assert named.describe() == "mechanism known by its trade-off curve, half revealed"
+    quoted = 'named by its author: "half revealed"'
+    assert named.describe() == f"mechanism known by its trade-off curve, {quoted}"
     assert dp.account(named).epsilon(delta=0.1).upper == math.inf
     assert named.epsilon(delta=0.6).upper == 0.0
 

@@ -194,7 +194,9 @@ def test_profiles():
         return np.maximum(0.5 - epsilon / 2, 0)
 
     mechanism = ProfileMechanism(profile=profile, largest_loss=1, name="wedge")
-    assert mechanism.describe() == "mechanism known by its privacy profile (wedge)"
+    assert mechanism.describe() == (
+        'mechanism known by its privacy profile (named by its author: "wedge")'
+    )
     assert mechanism.largest_loss == 1.0
     assert (mechanism * 2 + mechanism).parts() == ((mechanism, 3),)
     assert mechanism != ProfileMechanism(profile=profile, largest_loss=1, name="wedge")

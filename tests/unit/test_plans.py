@@ -231,6 +231,24 @@ def test_a_plan_checks_its_fields(fields: dict[str, Any], words: str) -> None:
         Plan(**{"mechanism": dp.Gaussian(1.0), **fields})
 
 
+def test_b13_a_plan_asks_for_so_many_deltas_and_parts() -> None:
+    """Each takes time: 100,000 deltas took more than a minute."""
+    gaussian = dp.Gaussian(noise_multiplier=1.0)
+    deltas = [1e-9 * (1 + index) for index in range(1001)]
+    assert len(Plan(gaussian, tuple(deltas[:1000])).delta) == 1000
+    words = "delta must have at most 1,000 values in a plan; got 1,001"
+    with pytest.raises(dp.InvalidArgument, match=words):
+        Plan(gaussian, tuple(deltas))
+    with pytest.raises(dp.InvalidArgument, match=words):
+        Plan.from_dict({"mechanism": to_data(gaussian), "delta": deltas})
+    many = [dp.Gaussian(noise_multiplier=1.0 + index / 10**5) for index in range(10_001)]
+    Plan(dp.Sequence([*many[:-1], many[0]]))  # equal parts are one
+    with pytest.raises(
+        dp.Unsupported, match="at most 10,000 different parts in a plan; got 10,001"
+    ):
+        Plan(dp.Sequence(many))
+
+
 def test_a_plan_refuses_neighbors_without_a_theorem() -> None:
     batches = dp.ShuffledBatches(dataset_size=10, batch_size=2, epochs=1)
     with pytest.raises(dp.Unsupported, match="adjacency add/remove has no theorem"):

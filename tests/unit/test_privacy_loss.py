@@ -164,6 +164,14 @@ def test_read_from_a_csv_file(tmp_path: Path) -> None:
         dp.PrivacyLoss.read(tmp_path / "no.csv")
 
 
+@pytest.mark.parametrize("first", ["nan,0.25", "0..5,0.25", "1e-3e,0.25"])
+def test_a_first_line_with_a_number_is_no_title(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"{first}\n0.5,0.5\n-0.5,0.5\n")
+    with pytest.raises(dp.InvalidArgument, match="in row 1 of the table"):
+        dp.PrivacyLoss.read(file)
+
+
 def test_it_can_be_planned_and_reported() -> None:
     table = dp.PrivacyLoss(losses=LOSSES, masses=MASSES, name="mine", rounding="pessimistic")
     assert mechanism_from_data(to_data(table)) == table

@@ -155,13 +155,79 @@ def test_s4_three_verdicts_on_a_bracket_of_another_version(
 def test_s4_a_sharper_claim_is_consistent_but_not_confirmed() -> None:
     """Blocks of two records have no lower side: nothing contradicts a smaller epsilon, or shows it."""
     answer = dp.account(dp.ShuffledBlocks(blocks=3, block_size=2, local_epsilon=1.0))
-    for version in ("0.0.7", dp.__version__):
+    for version, verdict in (
+        ("0.0.7", report.Verdict.UNCONFIRMED),
+        (dp.__version__, report.Verdict.CONTRADICTED),  # which gives another number
+    ):
         data = json.loads(answer.report("json", delta=1e-5))
         data["epsilon"][0]["upper"] = 0.001
         data["versions"]["sharpdp"] = version
         found = report.verify(json.dumps(data))
-        assert found.verdict is report.Verdict.UNCONFIRMED
+        assert found.verdict is found.brackets[0].verdict is verdict
         assert [one.field for one in found.findings] == ["/epsilon/0/upper"]
+
+
+@pytest.mark.parametrize("numpy", [None, "1.26.4"])
+@pytest.mark.parametrize(
+    ("end", "factor"), [("upper", 0.99), ("upper", 1.01), ("lower", 0.99), ("lower", 1.01)]
+)
+def test_b13_an_end_that_this_version_does_not_give_is_contradicted(
+    end: str, factor: float, numpy: str | None
+) -> None:
+    """In either direction, whatever packages the report names: ends move by less than the width."""
+    run = dp.ShuffledReports(users=50, local_epsilon=1.0)
+    data = json.loads(dp.account(run, relative_width=1e-3).report("json", delta=1e-5))
+    low, high = data["epsilon"][0]["lower"], data["epsilon"][0]["upper"]
+    data["epsilon"][0][end] *= factor
+    if numpy is not None:
+        data["versions"]["numpy"] = numpy
+    if end == "upper":
+        assert low < data["epsilon"][0]["upper"]  # brackets overlap
+    else:
+        assert data["epsilon"][0]["lower"] < high
+    found = report.verify(json.dumps(data))
+    assert [(one.field, one.verdict) for one in found.findings] == [
+        (f"/epsilon/0/{end}", report.Verdict.CONTRADICTED)
+    ]
+
+
+@pytest.mark.parametrize(
+    "version", ["9.9 (reviewed by NIST)", "", "v1", "1.0<b>", "1.0\u0663x", "1..2", "1.0-final"]
+)
+@pytest.mark.parametrize("package", ["sharpdp", "python"])
+def test_b13_versions_are_versions(package: str, version: str) -> None:
+    data = copy.deepcopy(RECORDED)
+    data["versions"][package] = version
+    found = report.verify(json.dumps(data))
+    assert found.verdict is report.Verdict.CONTRADICTED
+    assert found.findings[0].field == f"/versions/{package}"
+
+
+@pytest.mark.parametrize(
+    "version", ["0.0.7", "1.0rc1", "2.0.post1", "2.5.0.dev0+git2026.ab", "3.14.0a1+"]
+)
+def test_b13_versions_of_all_kinds_are_read(version: str) -> None:
+    data = copy.deepcopy(RECORDED)
+    data["versions"] = dict.fromkeys(data["versions"], version)
+    assert not any("versions" in one.field for one in report.verify(json.dumps(data)).findings)
+
+
+@pytest.mark.parametrize(
+    "date", ["<b>x", "last week", "2026-13-01", "2026-1-1", "20260131", "2026-02-31"]
+)
+def test_b13_dates_are_dates(date: str) -> None:
+    with pytest.raises(dp.InvalidArgument, match=r"date must be a date as YYYY-MM-DD; got "):
+        ANSWER.report(date=date)
+    with pytest.raises(dp.InvalidArgument, match=r"date must be a date as YYYY-MM-DD; got "):
+        ANSWER.report("json", header={"date": date})
+    data = copy.deepcopy(RECORDED)
+    data["date"] = date
+    assert report.verify(json.dumps(data)).verdict is not report.Verdict.CONFIRMED
+    data["versions"]["sharpdp"] = "0.0.7"
+    found = report.verify(json.dumps(data))
+    assert found.verdict is report.Verdict.UNCONFIRMED
+    data["date"] = "2026-01-31"
+    assert report.verify(json.dumps(data)).verdict is report.Verdict.CONFIRMED
 
 
 def test_s4_a_true_claim_that_is_sharper_by_less_than_the_width_is_confirmed() -> None:

@@ -83,7 +83,8 @@ def test_a_revealing_part_leaves_no_divergence() -> None:
 def test_reports_comparisons_and_calibration_take_it() -> None:
     curve = dp.RenyiCurve.zcdp(rho=0.01)
     words = dp.account(curve).report()
-    assert "mechanism known by its Renyi divergences (at all orders, 0.01-zCDP)" in words
+    named = 'Renyi divergences (at all orders, named by its author: "0.01-zCDP")'
+    assert f"mechanism known by its {named}" in " ".join(words.split())
     assert "No lower bound is known" in words
     assert [row.name for row in dp.compare(curve, delta=1e-5).rows] == ["renyi_curve_upper"]
     rounds = dp.calibrate(lambda t: dp.RenyiCurve.zcdp(rho=0.01 * t), epsilon=2.0, delta=1e-5)

@@ -210,12 +210,54 @@ def test_names_cannot_break_a_page() -> None:
     assert "\\|\\*x\\*" in dp.account(curve).report("markdown").splitlines()[2]
 
 
+NAME = 'DP-SGD (noise multiplier 0.5), certified". [a](javascript:x) ![b](c) # ~~d~~ $e$ | > f'
+NAMED = {
+    "trade-off curve": lambda: dp.TradeoffCurve.from_knots(
+        fpr=[0, 0.5, 1], fnr=[1, 0.4, 0], name=NAME
+    ),
+    "Renyi curve": lambda: dp.RenyiCurve(orders=[2.0], values=[0.1], name=NAME),
+    "losses": lambda: dp.PrivacyLoss(losses=[0.0], masses=[1.0], name=NAME),
+    "profile": lambda: ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=NAME),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_b13_names_are_those_of_an_author(kind: str) -> None:
+    """Nothing vouches for a name, so that it is quoted, and cannot end its quotation marks."""
+    mechanism = NAMED[kind]()
+    quoted = f"named by its author: {json.dumps(NAME)}"
+    assert quoted in mechanism.describe()
+    answer = dp.account(mechanism)
+    context = answer.epsilon(delta=1e-5).context
+    assert NAME not in context.replace(json.dumps(NAME), "")
+    for line in (" ".join(answer.report().split()), answer.report("markdown")):
+        shown = line.partition("The plan:")[0].partition("{")[0]
+        assert "DP-SGD" in shown
+        for place in re.finditer("DP-SGD", shown):
+            assert shown[: place.start()].endswith('"')
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("format_", ["markdown", "model-card"])
+def test_b13_markdown_takes_nothing_of_a_name_for_markup(kind: str, format_: str) -> None:
+    answer = dp.account(NAMED[kind]())
+    header = {"project": NAME, "reviewer": NAME}
+    text = answer.report(format_, header=header) if kind != "profile" else answer.report(format_)
+    lines = re.sub(r"(?s)^---\n.*?\n---\n|```.*?```", "", text).splitlines()
+    shown = [line for line in lines if "javascript" in line]
+    assert shown
+    for line in shown:
+        # a table has bars of its own
+        name = line[line.index("DP-SGD") : line.rindex("f") + 1]
+        assert not re.search(r"(?<!\\)[\[\]!#~$|<>]", name), line
+
+
 def test_s11_markdown_holds_no_html() -> None:
     curve = dp.RenyiCurve(orders=[2.0], values=[0.1], name="<script>x</script><img onerror=x> &lt;")
-    text = dp.account(curve).report("markdown", date="<b>today</b>")
+    text = dp.account(curve).report("markdown", header={"project": "<b>today</b>"})
     assert not re.search(r"<[a-z!/]", text)
-    assert "&lt;img onerror=x> &amp;lt;" in text
-    assert "&lt;b>today&lt;/b>" in text
+    assert "&lt;img onerror=x&gt; &amp;lt;" in text
+    assert "&lt;b&gt;today&lt;/b&gt;" in text
 
 
 @pytest.mark.parametrize("sign", ["\x1b[2J", "\x07", "\n", "\u202e", "\u2066", "\u200b", "\ud800"])
@@ -226,6 +268,7 @@ def test_s11_control_and_bidi_characters_are_refused(sign: str) -> None:
         lambda: dp.TradeoffCurve.from_knots(fpr=[0, 1], fnr=[1, 0], name=name),
         lambda: ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name=name),
         lambda: dp.account(dp.PureDP(1.0)).report(date=name),
+        lambda: dp.account(dp.PureDP(1.0)).report(header={"owner": name}),
     ):
         with pytest.raises(dp.InvalidArgument, match="must be text of one line without control"):
             make()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -185,7 +186,8 @@ def is_free(path: Path, data: Any) -> bool:
             value = value[part]
     except (KeyError, IndexError):
         return path[0] in ("date", "header")
-    return isinstance(value, str) and value != "" and value.isprintable()
+    shape = {"date": r"\d{4}-\d\d-\d\d", "versions": r"\d+(\.\d+)*"}.get(str(path[0]), ".+")
+    return isinstance(value, str) and value.isprintable() and bool(re.fullmatch(shape, value))
 
 
 def examined(subject: Subject, many: Iterator[Mutation], patch: pytest.MonkeyPatch) -> Counter[str]:

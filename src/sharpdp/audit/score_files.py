@@ -27,6 +27,12 @@ LAYOUTS = {
 }
 """The two names of the first line, in any order, and what the columns hold."""
 
+COUNTED = {"step": "batches", "example": "positions in the data set"}
+"""Columns of whole numbers from 0 on, and what they count."""
+
+LARGEST_COUNT = 2.0**53
+"""Up to here every whole number is a double."""
+
 
 def audit_file(
     path: str | Path,
@@ -81,8 +87,6 @@ def audit_file(
             f"{short_repr(run)}."
         )
     step, example = (columns[name].astype(np.int64) for name in ("step", "example"))
-    if step.size != example.size or np.any(columns["step"] != step) or np.any(step < 0):
-        raise InvalidArgument("step must count batches from 0 on, in whole numbers.")
     order = np.argsort(step, kind="stable")
     steps = run.batches.steps
     last = int(np.max(step, initial=0)) + 1
@@ -112,13 +116,25 @@ def _columns(path: Path) -> tuple[tuple[str, ...], dict[str, Array]]:
     for number, line in enumerate(lines[1:], start=2):
         if len(line) > len(names):
             raise InvalidArgument(f"line {number} must have {len(names)} cells; got {len(line)}.")
-        for name, cell in zip(names, line, strict=False):
-            if not cell.strip():
-                continue
-            try:
-                columns[name].append(float(cell))
-            except ValueError:
-                raise InvalidArgument(
-                    f"{name} must be a number in every line; got {short_repr(cell)} in line {number}."
-                ) from None
+        cells = dict(zip(names, [*line, ""], strict=False))
+        for name, cell in cells.items():
+            # the runs with and without a record may be of unequal number; other lines are pairs
+            if cell.strip() or "with_record" not in names:
+                columns[name].append(_number(name, cell, number))
     return names, {name: np.array(values) for name, values in columns.items()}
+
+
+def _number(name: str, cell: str, line: int) -> float:
+    """What a cell holds, if that is what its column may hold."""
+    try:
+        value = float(cell)
+    except ValueError:
+        raise InvalidArgument(
+            f"{name} must be a number in every line; got {short_repr(cell)} in line {line}."
+        ) from None
+    if name in COUNTED and not (value.is_integer() and 0.0 <= value <= LARGEST_COUNT):
+        raise InvalidArgument(
+            f"{name} must count {COUNTED[name]} in whole numbers from 0 to 2^53; got "
+            f"{short_repr(cell)} in line {line}."
+        )
+    return value

@@ -10,6 +10,7 @@ import contextlib
 import json
 import select
 import socket
+import threading
 import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.explore.questions import QUESTIONS
 from sharpdp.explore.shared_answers import Answers
 from sharpdp.explore.workers import Gone, Pool
+from sharpdp.storage.json_text import parsed
 
 __all__ = ["ExploreServer", "start"]
 
@@ -48,6 +50,34 @@ LONGEST_QUESTION = 16_000_000
 """Bytes; an officer may hand in some reports at once."""
 
 
+MOST_BYTES = 4 * LONGEST_QUESTION
+"""Bytes of all questions that are being read or answered."""
+
+MOST_CONNECTIONS = 200
+"""Each has a thread; a browser opens about six."""
+
+
+class Allowance:
+    """So much of something may be taken at a time."""
+
+    def __init__(self, most: int) -> None:
+        """All of it is free."""
+        self._free, self._lock = most, threading.Lock()
+
+    def takes(self, amount: int) -> bool:
+        """Take so much if that is free, and say whether it was."""
+        with self._lock:
+            if amount > self._free:
+                return False
+            self._free -= amount
+            return True
+
+    def gives(self, amount: int) -> None:
+        """Give back so much of what was taken."""
+        with self._lock:
+            self._free += amount
+
+
 class ExploreServer(ThreadingHTTPServer):
     """The page and its answers, on 127.0.0.1 only; `start` makes one.
 
@@ -62,6 +92,7 @@ class ExploreServer(ThreadingHTTPServer):
     def __init__(self, port: int, pool: Pool) -> None:
         """On this port; 0 for any that is free."""
         self.pool, self.answers = pool, Answers(pool)  # closed if the port is taken
+        self.held, self._connections = Allowance(MOST_BYTES), Allowance(MOST_CONNECTIONS)
         super().__init__(("127.0.0.1", port), Handler)
         names = ("127.0.0.1", "localhost")
         self.hosts = {f"{name}:{self.server_port}" for name in names}
@@ -70,6 +101,34 @@ class ExploreServer(ThreadingHTTPServer):
     def address(self) -> str:
         """Where the page is."""
         return f"http://127.0.0.1:{self.server_port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread of its own, or close it if there are too many.
+
+        Args:
+            request: The connection.
+            client_address: Where it came from.
+        """
+        if not self._connections.takes(1):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # there is no thread that would give its place back
+            self._connections.gives(1)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in this thread.
+
+        Args:
+            request: The connection.
+            client_address: Where it came from.
+        """
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.gives(1)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle is no error.
@@ -122,21 +181,43 @@ class Handler(BaseHTTPRequestHandler):
             return
         name = self.path.removeprefix("/ask/")
         length = self.headers.get("Content-Length", "")
+        size = int(length) if length.isdecimal() and len(length) < 20 else LONGEST_QUESTION + 1
         if name not in QUESTIONS or name == self.path:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such question")
         elif self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question must be JSON")
-        elif not length.isdecimal() or int(length) > LONGEST_QUESTION:
+        elif size > LONGEST_QUESTION:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the question is too long")
+        elif not self.server.held.takes(size):
+            why = "too many long questions are asked at once; ask again in a while"
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, why)
         else:
             try:
-                fields = json.loads(self.rfile.read(int(length)))
-            except ValueError:
-                fields = None
-            if isinstance(fields, dict):
-                self._stream({"name": name, "fields": fields})
-            else:
-                self._refuse(HTTPStatus.BAD_REQUEST, "a question must be a JSON object")
+                self._ask(name, self.rfile.read(size))
+            finally:
+                self.server.held.gives(size)
+
+    def _ask(self, name: str, body: bytes) -> None:
+        """Pass a question on, if it is one."""
+        try:
+            fields = parsed(body.decode("utf-8"), "a question")
+        except UnicodeDecodeError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "a question must be text in UTF-8")
+        except InvalidArgument as fault:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(fault).removesuffix("."))
+        else:
+            self._stream({"name": name, "fields": fields})
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What http.server itself refuses, such as other methods, in the words and headers of this page.
+
+        Args:
+            code: The status.
+            message: Not shown: it repeats the request.
+            explain: Not shown either.
+        """
+        status = HTTPStatus(code)
+        self._refuse(status, f"this request cannot be answered: {status.phrase.lower()}")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as http.server has it
         """Requests are not written anywhere."""
@@ -165,7 +246,8 @@ class Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         body = json.dumps({"error": f"{why}."}).encode()
         self._start(status, "application/json", len(body))
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def _stream(self, question: dict[str, Any]) -> None:
         self._start(HTTPStatus.OK, "application/x-ndjson", None)

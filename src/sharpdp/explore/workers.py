@@ -63,6 +63,11 @@ class Worker:
         """The number of the process."""
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is over, such as one that the system ended for want of memory."""
+        return self._process.poll() is not None
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -165,6 +170,9 @@ class Pool:
                 with self._changed:
                     if self._idle and self._next_place() is place:
                         worker = self._idle.pop()
+                        if worker.has_ended:
+                            self._replace(worker)
+                            continue
                         if place.is_long:
                             self._long.add(worker)
                         return worker

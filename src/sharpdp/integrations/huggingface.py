@@ -318,7 +318,7 @@ def _saved(folder: str | Path) -> Any:
     try:
         held = json.loads(path.read_text("utf-8"))
         return held["stateful_callbacks"][PlannedSteps.__name__]["attributes"]
-    except (OSError, ValueError, KeyError, TypeError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
         raise InvalidArgument(
             "resume_from_checkpoint must be a checkpoint of a PrivateTrainer; got "
             f"{short_repr(str(folder))}."

@@ -20,6 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sharpdp.extras import optional_packages
 
 with optional_packages("opacus", "opacus", "torch"):
@@ -65,6 +67,7 @@ from sharpdp.integrations.torch import (
 from sharpdp.learn.ranks import Ranks
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
+from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["SchemeAccountant", "finished_run", "make_private"]
@@ -125,6 +128,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Attributes:
         scheme: the batch scheme of the plan.
         loader: the loader to iterate over; None before `watch`.
+        given_generator: the ``noise_generator`` that `make_private` was given; None if it made its own.
 
     Raises:
         InvalidArgument: The loader does not follow the plan.
@@ -153,6 +157,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._counter: BatchSampler | CountedBatches | None = None
         self._ahead = self._used = self._before = 0
         self._counted: int | None = None
+        self.given_generator: Any = None
         if loader is not None:
             self.watch(loader, collate=collate)
 
@@ -397,7 +402,12 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         noise, _, steps = self.history[-1]
         run = DPSGD(self._ran, noise_multiplier=noise)
         taken = run.stopped_after(max(steps, self._begun()))
-        return account(taken, adjacency=Adjacency.ZERO_OUT)
+        return account(taken, adjacency=Adjacency.ZERO_OUT).provided(*self._conditions())
+
+    def _conditions(self) -> tuple[str, ...]:
+        """What must be true of keys and generators that were given."""
+        ours = self._counter.conditions if isinstance(self._counter, BatchSampler) else ()
+        return (*ours, *conditions_on(self.given_generator))
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
@@ -567,6 +577,7 @@ def make_private(
     sampler = BatchSampler(
         scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
     )
+    sampler.conditions = conditions_on(key)
     drawn = loader(data, sampler, collate=collate, **(loader_options or {}))
     if ranks.size > 1:
         ranks.check_same(
@@ -577,7 +588,8 @@ def make_private(
         )
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(drawn)
-    if options.get("noise_generator") is None:
+    accountant.given_generator = options.get("noise_generator")
+    if accountant.given_generator is None:
         options["noise_generator"] = _seeded_by_the_system(module)
     engine = PrivacyEngine()
     private, stepper, *criterion, batches = engine.make_private(
@@ -782,8 +794,24 @@ def _seeded_by_the_system(module: nn.Module) -> Any:
     if len(devices) != 1:
         raise Unsupported("module must be on one device; got parameters on several or none.")
     generator = torch.Generator(devices.pop())
-    generator.manual_seed(secrets.randbits(63))
+    seed = secrets.randbits(63)
+    generator.manual_seed(seed)
+    if generator.device.type == "cpu":
+        _draw_state(generator, seed)
     return generator
+
+
+def _draw_state(generator: Any, seed: int) -> None:
+    """Draw all 624 words of a Mersenne Twister: of a seed torch keeps 32 bits, which can be tried out."""
+    state = generator.get_state().numpy()
+    words = state[24 : 24 + 8 * 624].view(np.uint64)
+    if words.size != 624 or words[0] != seed % 2**32:
+        raise Unsupported(
+            f"the state of torch's generator must be laid out as in torch 2; got torch "
+            f"{torch.__version__}. Pass noise_generator=."
+        )
+    words[:] = np.frombuffer(secrets.token_bytes(4 * 624), dtype=np.uint32)
+    generator.set_state(torch.from_numpy(state))
 
 
 def _is_ours(loader: Any) -> bool:

@@ -26,7 +26,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ from sharpdp.learn.gradients import (
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.randomness.given_secret import GIVEN_KEY
+from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
@@ -222,9 +222,7 @@ class PrivateGradients(HintedKeywords):
         self.key = self.ranks.from_first(fresh) if key is None else secret(key)
         check_records(dataset)
         self.sampler = _Sampler(self)
-        self._conditions = [UNSEEN_CHANGES]
-        if key is not None:
-            self._conditions.append(GIVEN_KEY)
+        self._conditions = [UNSEEN_CHANGES, *conditions_on(key)]
         if example is None:
             self._conditions.append(FIRST_RECORD)
         numbered = _Numbered(dataset, strict=flag(strict=strict))
@@ -471,7 +469,7 @@ class PrivateGradients(HintedKeywords):
         if self.begun == 0:
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
         answer = account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)
-        return reduce(Guarantee.provided, self._conditions, answer)
+        return answer.provided(*self._conditions)
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were released.

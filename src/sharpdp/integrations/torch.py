@@ -38,6 +38,7 @@ from sharpdp.batches import (
 )
 from sharpdp.batches.scheme import WHOLE, BatchScheme, EpochScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
+from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = [
@@ -79,6 +80,9 @@ class BatchSampler(HintedKeywords):
         shard: This worker's number, from 0 on, and the number of workers.
         steps_per_pass: Batches of one pass, at least 1; None for all of the run.
 
+    Attributes:
+        conditions: What must be true if a key or a seed was given; for `Guarantee.provided`.
+
     Raises:
         InvalidArgument: An argument is out of range, or there is a shard without a key.
         WrongType: An argument has the wrong type.
@@ -111,6 +115,7 @@ class BatchSampler(HintedKeywords):
             )
         self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
+        self.conditions = conditions_on(key)
         limit = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
         self.steps_per_pass, self._last = limit, scheme.steps
         scheme.batches(self.key, shard=shard)

@@ -32,6 +32,7 @@ from sharpdp.learn.randomizers import LatticeLaplace, clipped
 from sharpdp.learn.randomizers.validation import vector_of
 from sharpdp.mechanisms import ShuffledBlocks
 from sharpdp.progress import progress
+from sharpdp.randomness.given_secret import SEEDED
 from sharpdp.randomness.system_stream import Floats, Randomness, system_stream_for
 
 __all__ = ["BlockRun", "BlockSGD"]
@@ -192,7 +193,7 @@ class BlockRun(HintedKeywords):
         parameters: Start of a new run, ``dimension`` finite numbers; None to resume the run at path.
         path: File for resuming after a crash; its folder must exist. None keeps the run in memory only.
         rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a seed
-            in tests.
+            in tests, which `guarantee` then names among its conditions.
         strict: True to stop at a gradient that is not finite, instead of taking it for zero.
 
     Raises:
@@ -225,7 +226,7 @@ class BlockRun(HintedKeywords):
             raise WrongType(f"plan must be a BlockSGD; got {short_repr(plan)}.")
         self.plan, self._gradients = plan, checked_gradients(gradients)
         self._strict, self._turn = flag(strict=strict), threading.Lock()
-        self._journal = Journal(path, plan.describe())
+        self._journal = Journal(path, plan.describe(), seeded=rng is not None)
         self._rng = None if rng is None else system_stream_for(rng).generator
         self._source = system_stream_for(self._rng)
         if parameters is None:
@@ -269,7 +270,7 @@ class BlockRun(HintedKeywords):
         It holds for a number of epochs that was fixed in advance, a budget included. If results decide
         when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
         """
-        return account(self.mechanism)
+        return account(self.mechanism).provided(*([SEEDED] if self._journal.seeded else []))
 
     def epoch(self) -> Floats:
         """Run one pass over all blocks in a random order.

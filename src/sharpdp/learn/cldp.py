@@ -28,6 +28,7 @@ from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.mechanisms import ShuffledReports
 from sharpdp.progress import progress
+from sharpdp.randomness.given_secret import SEEDED
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 from sharpdp.storage.run_lock import path_of
 
@@ -225,7 +226,7 @@ class ClientRun(HintedKeywords):
             the run in memory only.
         every: Rounds after which parameters are kept, at least 1.
         rng: None for the operating system's randomness, which privacy needs; a numpy Generator or a seed
-            in tests.
+            in tests, which `guarantee` then names among its conditions.
         strict: True to stop at a gradient that is not finite, instead of taking it for zero.
 
     Raises:
@@ -257,7 +258,7 @@ class ClientRun(HintedKeywords):
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
         start = vector_of(parameters, _checked(plan).randomizer.dimension)
-        journal = Journal(path, plan.describe())
+        journal = Journal(path, plan.describe(), seeded=rng is not None)
         self._strict = flag(strict=strict)
         self._set(plan, gradients, journal, every, rng)
         journal.create(start)
@@ -295,7 +296,7 @@ class ClientRun(HintedKeywords):
             WrongType: An argument has the wrong type.
         """
         run = cls.__new__(cls)
-        journal = Journal(path_of(path=path), _checked(plan).describe())
+        journal = Journal(path_of(path=path), _checked(plan).describe(), seeded=rng is not None)
         run._strict = flag(strict=strict)
         run._set(plan, gradients, journal, every, rng)
         run.finished, stored = journal.restore()
@@ -353,7 +354,7 @@ class ClientRun(HintedKeywords):
         It holds for a number of rounds that was fixed in advance, a budget included. If results decide
         when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
         """
-        return account(self.mechanism)
+        return account(self.mechanism).provided(*([SEEDED] if self._journal.seeded else []))
 
     def step(self) -> NDArray[Any]:
         """Run one round.

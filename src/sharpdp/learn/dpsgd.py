@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +285,7 @@ class Training(HintedKeywords):
         if self.begun == 0:
             raise InvalidArgument("no step was run yet, so nothing about the data was released.")
         answer = account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
-        return reduce(Guarantee.provided, self._conditions, answer)
+        return answer.provided(*self._conditions)
 
     @property
     def _conditions(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import count
+from sharpdp._validate import count, flag
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.system_stream import Floats
 from sharpdp.storage.run_lock import OwnProcess, free_path_of
@@ -31,6 +31,7 @@ class Journal:
 
     ``plan`` says in words what must stay the same. `begun` never goes down, and rounds are counted one
     by one whatever threads and processes ask: a journal that is not up to date refuses to count.
+    ``seeded`` says whether a seed or a generator was given, now or before the run was resumed.
 
     >>> journal = Journal(None, "a plan")
     >>> journal.begin()
@@ -38,9 +39,9 @@ class Journal:
     1
     """
 
-    def __init__(self, path: object, plan: str) -> None:
+    def __init__(self, path: object, plan: str, *, seeded: bool = False) -> None:
         """A journal at this path, in a folder that exists; `create` or `restore` comes next."""
-        self.plan, self.begun = plan, 0
+        self.plan, self.begun, self.seeded = plan, 0, seeded
         self._run = secrets.token_hex(16)
         self._mutex, self._process = threading.Lock(), OwnProcess()
         self._parameters: StateFile | None = None
@@ -112,6 +113,7 @@ class Journal:
                 "neighbor with the ending .begun."
             )
         self._run, self.begun = run, max(note["begun"], finished)
+        self.seeded = self.seeded or note["seeded"]
         return finished, parameters
 
     def close(self) -> None:
@@ -121,7 +123,8 @@ class Journal:
                 file.close()
 
     def _text(self, begun: int) -> bytes:
-        return json.dumps({"begun": begun, "plan": self.plan, "run": self._run}).encode()
+        note = {"begun": begun, "plan": self.plan, "run": self._run, "seeded": self.seeded}
+        return json.dumps(note).encode()
 
     def _noted(self) -> dict[str, Any]:
         """Data of the file that ends in .begun."""
@@ -130,7 +133,13 @@ class Journal:
         try:
             note = json.loads(payload)
             begun = count(least=0, begun=note["begun"])
-            return {"begun": begun, "plan": str(note["plan"]), "run": str(note["run"])}
+            seeded = flag(seeded=note.get("seeded", False))  # earlier versions did not say
+            return {
+                "begun": begun,
+                "plan": str(note["plan"]),
+                "run": str(note["run"]),
+                "seeded": seeded,
+            }
         except Exception as fault:  # whatever is not there or of another kind
             raise InvalidArgument(
                 f"path must be {_KIND}; got {str(self._note.path)!r}, which is none."

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -259,7 +258,7 @@ class _Descent(Training):
     def guarantee(self) -> Guarantee:
         """That of the runs between releases, up to now."""
         answer = account(self._parts(), adjacency=self.adjacency)
-        return reduce(Guarantee.provided, self._conditions, answer)
+        return answer.provided(*self._conditions)
 
     @property
     def _conditions(self) -> list[str]:

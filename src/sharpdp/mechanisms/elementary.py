@@ -18,6 +18,7 @@ from sharpdp._validate import (
 )
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import NO_LESS, NO_NOISE, Mechanism
+from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
 
@@ -229,7 +230,7 @@ class ProfileMechanism(Mechanism):
             string.
 
     >>> ProfileMechanism(profile=lambda epsilon: 0 * epsilon, name="nothing").describe()
-    'mechanism known by its privacy profile (nothing)'
+    'mechanism known by its privacy profile (named by its author: "nothing")'
     """
 
     profile: Curve
@@ -259,7 +260,8 @@ class ProfileMechanism(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
-        return f"mechanism known by its privacy profile ({self.name})"
+        name = "unnamed" if self.name == "unnamed" else named_by_author(self.name)
+        return f"mechanism known by its privacy profile ({name})"
 
 
 def _check_profile(title: str, curve: Curve) -> None:

@@ -22,6 +22,7 @@ from sharpdp._validate import (
 )
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ROUNDINGS", "PrivacyLoss"]
 
@@ -72,7 +73,7 @@ class PrivacyLoss(Mechanism):
     >>> import math
     >>> coin = PrivacyLoss(losses=[-math.log(3), math.log(3)], masses=[0.25, 0.75])
     >>> coin.describe()
-    'privacy-loss distribution of 2 losses (unnamed, exact)'
+    'privacy-loss distribution of 2 losses (exact, unnamed)'
     >>> PrivacyLoss(losses=[-1.0], masses=[1.0])
     Traceback (most recent call last):
     sharpdp.errors.InvalidArgument: masses * e^-losses must sum to at most 1, since they are probabilities
@@ -183,7 +184,7 @@ class PrivacyLoss(Mechanism):
             raise InvalidArgument(
                 f"path must be a CSV file; got {short_repr(str(file))}: {fault}."
             ) from fault
-        if rows and not _is_number(rows[0][0]):
+        if rows and not any(map(_is_number, rows[0])):
             rows = rows[1:]
         infinite: list[float] = []
         table: list[tuple[float, float]] = []
@@ -215,7 +216,8 @@ class PrivacyLoss(Mechanism):
     def describe(self) -> str:
         """The mechanism in one line."""
         rows = f"{len(self.losses):,} loss{'es' if len(self.losses) > 1 else ''}"
-        return f"privacy-loss distribution of {rows} ({self.name}, {self.rounding})"
+        name = "unnamed" if self.name == "unnamed" else named_by_author(self.name)
+        return f"privacy-loss distribution of {rows} ({self.rounding}, {name})"
 
 
 def _losses(entries: object) -> tuple[float, ...]:

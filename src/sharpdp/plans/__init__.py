@@ -15,10 +15,11 @@ A mechanism is written as its kind and its fields, a batch scheme inside it like
     epochs = 30
 """
 
-from sharpdp.plans.files import parsed, text_of, written
+from sharpdp.plans.files import text_of, written
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import kinds, mechanism_from_data, to_data
 from sharpdp.plans.plan import DELTAS, Plan, plan_schema
+from sharpdp.storage.json_text import parsed
 
 __all__ = [
     "DELTAS",

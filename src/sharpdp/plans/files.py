@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument, MissingExtra, WrongType
+from sharpdp.storage.json_text import parsed, read_by
 
-__all__ = ["as_toml", "canonical", "parsed", "text_of", "written"]
+__all__ = ["as_toml", "canonical", "text_of", "written"]
 
 
 QUOTED = re.compile(
@@ -50,7 +50,7 @@ def written(path: object) -> Mapping[str, Any]:
     if file.suffix.lower() == ".json":
         return parsed(text, file.name)
     _check_toml(text, file.name)
-    table: dict[str, Any] = _read(text, file.name, "TOML", _toml().loads)
+    table: dict[str, Any] = read_by(_toml().loads, text, file.name, "TOML")
     return table
 
 
@@ -82,33 +82,6 @@ def text_of(file: Path, kind: str = "plan") -> str:
         raise InvalidArgument(f"{file.name} must be text in UTF-8; {fault}.") from fault
     except OSError as fault:
         raise InvalidArgument(f"{wanted}: {fault.strerror}.") from fault
-
-
-def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
-    """The object in a JSON text; names that come twice are refused.
-
-    Args:
-        text: JSON with one object at the top.
-        name: What the text is called in messages.
-
-    Returns:
-        The object as a dictionary.
-
-    Raises:
-        InvalidArgument: The text is not JSON, is nested too deeply, holds no object, or repeats a name.
-        WrongType: text is no text.
-
-    >>> parsed('{"delta": 1e-5}')
-    {'delta': 1e-05}
-    """
-    if not isinstance(text, str):
-        raise WrongType(f"{name} must be text; got {short_repr(text)}.")
-    data = _read(
-        text, name, "JSON", lambda json_text: json.loads(json_text, object_pairs_hook=_once)
-    )
-    if not isinstance(data, dict):
-        raise InvalidArgument(f"{name} must hold one object; got {short_repr(data)}.")
-    return data
 
 
 def canonical(data: object) -> str:
@@ -177,31 +150,6 @@ def _check_toml(text: str, name: str) -> None:
     if (dots := max(key.count(".") for key in keys)) > 16:
         # each dot opens a table, and reading a key takes the square of their number
         raise InvalidArgument(f"{name} must be TOML with at most 16 dots in a key; got {dots}.")
-
-
-def _read(text: str, name: str, language: str, read: Callable[[str], Any]) -> Any:
-    try:
-        return read(text)
-    except RecursionError as fault:
-        raise InvalidArgument(f"{name} must be {language}; it is nested too deeply.") from fault
-    except ValueError as fault:
-        # what makes a parser fail that has nothing against the grammar of a file
-        why = (
-            "one of its numbers has thousands of digits or is no date"
-            if type(fault) is ValueError
-            else fault
-        )
-        raise InvalidArgument(f"{name} must be {language}; {why}.") from fault
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object, if no name comes twice."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        twice = next(name for name, times in counts.items() if times > 1)
-        raise InvalidArgument(f"the name {short_repr(twice)} comes twice in one object")
-    return table
 
 
 def _toml() -> Any:

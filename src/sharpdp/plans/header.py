@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sharpdp._validate import HintedKeywords, one_line, short_repr
+from sharpdp._validate import HintedKeywords, iso_date, one_line, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.nearest_word import hint
 
-__all__ = ["Header"]
+__all__ = ["DATE", "Header"]
+
+DATE = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+"""What a date looks like in a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +28,11 @@ class Header(HintedKeywords):
         version: Version of the model or release that the report is about.
         owner: Team or organization that publishes it.
         contact: Address for questions.
-        date: Date of the report, such as "2026-01-31".
+        date: Date of the report as YYYY-MM-DD, such as "2026-01-31".
         reviewer: Who reviewed it, or is to sign it.
 
     Raises:
-        InvalidArgument: A field is empty, or has control or formatting characters.
+        InvalidArgument: A field is empty, has control or formatting characters, or date is no date.
         WrongType: A field is no text.
 
     >>> Header(project="Commute survey", owner="City of Linz").rows()
@@ -49,6 +52,8 @@ class Header(HintedKeywords):
         for name, value in self._given().items():
             if not one_line(**{name: value}).strip():
                 raise InvalidArgument(f"{name} must not be empty. Leave it out.")
+        if self.date is not None:
+            iso_date(date=self.date)
 
     @classmethod
     def of(cls, header: Header | Mapping[str, Any] | None) -> Header:

@@ -19,12 +19,12 @@ from sharpdp._validate import HintedKeywords, elementwise, half_open_probability
 from sharpdp.accounting import NARROWEST, WIDEST, Guarantee, account, checked_width
 from sharpdp.batches import BatchScheme
 from sharpdp.bracket import Rigor
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
 from sharpdp.nearest_word import hint
-from sharpdp.plans.files import canonical, parsed, written
-from sharpdp.plans.header import Header
+from sharpdp.plans.files import canonical, written
+from sharpdp.plans.header import DATE, Header
 from sharpdp.plans.plain_data import (
     EXACT,
     INFINITIES,
@@ -34,6 +34,7 @@ from sharpdp.plans.plain_data import (
     mechanism_from_data,
     to_data,
 )
+from sharpdp.storage.json_text import parsed
 
 __all__ = ["DELTAS", "Plan", "header_schema", "plan_schema"]
 
@@ -41,6 +42,9 @@ Schema = dict[str, Any]
 
 DELTAS = (1e-5, 1e-6, 1e-8)
 """Where epsilon is asked for if a plan does not say."""
+
+MOST_DELTAS, MOST_PARTS = 1000, 10_000
+"""Each delta, and each part that differs from all others, takes time of its own."""
 
 PLAIN: dict[Any, Schema] = {
     int: {"type": "integer"},
@@ -58,8 +62,8 @@ class Plan(HintedKeywords):
     """What is run, for which neighbors, and the deltas at which epsilon is asked for.
 
     Args:
-        mechanism: What is run.
-        delta: Deltas at which epsilon is asked for, each in [0, 1): one number or several.
+        mechanism: What is run; at most 10,000 different parts.
+        delta: Deltas at which epsilon is asked for, each in [0, 1): one number or up to 1000.
         adjacency: Which data sets are neighbors, in words such as "add/remove"; None for the default of
             the mechanism.
         relative_width: Largest relative width of the brackets, from 1e-9 to 0.5.
@@ -70,7 +74,7 @@ class Plan(HintedKeywords):
     Raises:
         InvalidArgument: A field is out of range, or there is no such adjacency.
         WrongType: A field has the wrong type.
-        Unsupported: The mechanism has no theorem for this adjacency.
+        Unsupported: The mechanism has too many parts, or no theorem for this adjacency.
 
     >>> plan = Plan.from_dict({"mechanism": {"kind": "Gaussian", "noise_multiplier": 1.0}})
     >>> plan.guarantee().mechanism == plan.mechanism
@@ -94,6 +98,16 @@ class Plan(HintedKeywords):
                 "Try Gaussian(noise_multiplier=1.0)."
             )
         asked = np.ravel(elementwise(half_open_probability, delta=self.delta)).tolist()
+        if len(asked) > MOST_DELTAS:
+            raise InvalidArgument(
+                f"delta must have at most {MOST_DELTAS:,} values in a plan; got {len(asked):,}. "
+                "Ask plan.guarantee().epsilon(delta=...) for more."
+            )
+        if (parts := len(self.mechanism.parts())) > MOST_PARTS:
+            raise Unsupported(
+                f"mechanism must have at most {MOST_PARTS:,} different parts in a plan; got {parts:,}. "
+                "Split it into several plans, or use account(mechanism)."
+            )
         adjacency: Adjacency | str | None = self.adjacency
         if adjacency is not None and not isinstance(adjacency, str):
             raise WrongType(
@@ -232,7 +246,12 @@ def plan_schema() -> Schema:
     width = {"type": "number", "minimum": NARROWEST, "maximum": WIDEST}
     names = {
         "mechanism": {"$ref": "#/$defs/mechanism"},
-        "delta": {"anyOf": [delta, {"type": "array", "items": delta, "minItems": 1}]},
+        "delta": {
+            "anyOf": [
+                delta,
+                {"type": "array", "items": delta, "minItems": 1, "maxItems": MOST_DELTAS},
+            ]
+        },
         "adjacency": {"type": "string", "examples": [str(adjacency) for adjacency in Adjacency]},
         "relative_width": width,
         "group_size": {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS},
@@ -256,7 +275,10 @@ def header_schema() -> Schema:
     text = {"type": "string", "minLength": 1}
     return {
         "type": "object",
-        "properties": {entry.name: text for entry in fields(Header)},
+        "properties": {
+            entry.name: {"type": "string", "pattern": DATE} if entry.name == "date" else text
+            for entry in fields(Header)
+        },
         "additionalProperties": False,
     }
 

@@ -36,6 +36,7 @@ from sharpdp._validate import (
 from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
+from sharpdp.mechanisms.given_name import named_by_author
 from sharpdp.numerics.special import Array
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
 from sharpdp.tabular import Tabular
@@ -159,7 +160,7 @@ class RenyiCurve(Mechanism, Tabular):
     def describe(self) -> str:
         """The mechanism in one line."""
         extent = f"at {len(self.orders)} orders" if self.function is None else "at all orders"
-        name = "" if self.name == "unnamed" else f", {self.name}"
+        name = "" if self.name == "unnamed" else f", {named_by_author(self.name)}"
         return f"mechanism known by its Renyi divergences ({extent}{name})"
 
     def __repr__(self) -> str:

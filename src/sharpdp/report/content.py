@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import is_among, one_line, short_repr
+from sharpdp._validate import is_among, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
@@ -463,8 +463,8 @@ def render(
         format: "text", "markdown", "html" or "json"; "model-card" for the block of a model card of
             Hugging Face, "registry" for an entry of the registry of deployments.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line such as "2026-01-31". None prints no date: the same run
-            gives the same report.
+        date: Date to print as YYYY-MM-DD, such as "2026-01-31". None prints no date: the same run gives
+            the same report.
         audits: Results of audits of this run, such as that of `sharpdp.audit.one_run`.
         header: What the report says about itself: a mapping with project, data_set, version, owner,
             contact, date and reviewer, or some of them.
@@ -473,8 +473,8 @@ def render(
         The report.
 
     Raises:
-        InvalidArgument: There is no such format, a delta is out of range, the date or the header has
-            control characters, or the header has no such field.
+        InvalidArgument: There is no such format, a delta is out of range, date is no date, the header
+            has control characters, or it has no such field.
         WrongType: delta is no number or array of numbers, or date is no text.
         NotCertified: An answer cannot be given with a proof.
 
@@ -487,8 +487,6 @@ def render(
         allowed = ", ".join(map(repr, FORMATS))
         ask = hint(str(format), FORMATS)
         raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
-    if date is not None:
-        one_line(date=date, hint="Such as '2026-01-31'.")
     asked: dict[str, Any] = {"delta": delta, "date": date, "audits": audits, "header": header}
     if format == "html":
         from sharpdp.report.html import page
@@ -517,7 +515,7 @@ def text(
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
+        date: Date to print as YYYY-MM-DD; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
         header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
@@ -525,7 +523,7 @@ def text(
         The report, in lines of at most 88 characters where they can be broken.
 
     Raises:
-        InvalidArgument: A delta is out of range, or the header has no such field.
+        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
@@ -584,7 +582,7 @@ def markdown(
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
+        date: Date to print as YYYY-MM-DD; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
         header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
@@ -592,7 +590,7 @@ def markdown(
         The report; the picture of the trade-off curve is part of it.
 
     Raises:
-        InvalidArgument: A delta is out of range, or the header has no such field.
+        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
@@ -661,9 +659,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 def _escaped(entry: str) -> str:
     """The entry as Markdown shows it: nothing in it is taken for markup."""
     escaped = entry.replace("\\", "\\\\").replace("<=", "≤").replace(">=", "≥")
-    for mark in "*_|`[":
+    for mark in "*_|`[]!#~$":
         escaped = escaped.replace(mark, f"\\{mark}")
-    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _fenced(block: Code) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from sharpdp._validate import short_repr
 from sharpdp.errors import InvalidArgument
 from sharpdp.nearest_word import hint
+from sharpdp.plans.header import DATE
 from sharpdp.plans.plan import header_schema, plan_schema
 
 __all__ = ["SCHEMAS", "faults", "report_fields", "report_schema", "schema"]
@@ -22,6 +23,11 @@ SCHEMAS = ("plan", "report")
 
 WORDS: Schema = {"type": "string", "minLength": 1}
 LIST: Schema = {"type": "array", "items": WORDS}
+VERSION: Schema = {
+    "type": "string",
+    "pattern": r"^[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?"
+    r"(\+[0-9A-Za-z.]{0,40})?$",
+}
 
 
 def schema(name: str) -> str:
@@ -136,7 +142,7 @@ def _evidence_fields() -> Schema:
     }
     audit = {"title": WORDS, "consistent": {"type": ["boolean", "null"]}, "sentences": LIST}
     about = header_schema()["properties"]
-    made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), WORDS)
+    made = dict.fromkeys(("sharpdp", "numpy", "scipy", "python"), VERSION)
     sha = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
     return {
         "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
@@ -173,7 +179,7 @@ def _evidence_fields() -> Schema:
             "required": [],
             "minProperties": 1,
         },
-        "date": {"description": "Only if it was asked for.", **WORDS},
+        "date": {"description": "Only if it was asked for.", "type": "string", "pattern": DATE},
         "audits": {
             "description": "What audits of the run found, if any were reported.",
             "type": "array",

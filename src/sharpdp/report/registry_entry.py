@@ -7,7 +7,6 @@ arXiv 2509.13509). What only the publisher knows is marked as to be filled in.
 from __future__ import annotations
 
 import re
-from datetime import date
 from typing import Any
 
 from sharpdp.mechanisms import (
@@ -76,7 +75,7 @@ def registry_entry(results: Results) -> dict[str, Any]:
                 else "Summary statistics",
                 "data_product_region": f"{TO_FILL_IN}: whose data, under which law",
                 "description": _described(results),
-                "publication_date": _date(results.date),
+                "publication_date": results.date or NO_DATE,
             },
             "dp_variant": {
                 "variant_name": "Approximate DP" if delta > 0.0 else "Pure DP",
@@ -130,18 +129,6 @@ def _described(results: Results) -> str:
     data = f" Data: {about.data_set}." if about.data_set else ""
     version = f" Version: {about.version}." if about.version else ""
     return f"{results.guarantee.mechanism.describe()}.{data}{version}"
-
-
-def _date(given: str | None) -> str:
-    """The date if it is one, and the placeholder of the registry otherwise.
-
-    >>> _date("2026-01-31"), _date("last week")
-    ('2026-01-31', '1900-01-01')
-    """
-    try:
-        return date.fromisoformat(given or "").isoformat()
-    except ValueError:
-        return NO_DATE
 
 
 def _model(run: Mechanism) -> dict[str, str]:

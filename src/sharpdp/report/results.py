@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp._validate import elementwise, half_open_probability, short_repr
+from sharpdp._validate import elementwise, half_open_probability, iso_date, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Side
@@ -97,7 +97,7 @@ class Results:
         curve: Points of the trade-off curve: false-positive rate, lower and upper false-negative rate.
         decided: The sides of epsilon that each theorem decided, at some of the deltas.
         versions: Versions of what computed the answers.
-        date: Whatever the caller says it is; None for no date.
+        date: What the caller says it is; None for no date.
         audits: What audits of the run found: title, whether it agrees, and sentences.
         header: What the report says about itself, but for the date.
         form: The format of its data, `FORMAT` or an earlier one.
@@ -133,7 +133,7 @@ class Results:
         Args:
             guarantee: The answer to report on, from `account`.
             delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-            date: Date to report; None for no date.
+            date: Date to report as YYYY-MM-DD; None for no date.
             audits: Results of audits of this run.
             header: What the report says about itself: a mapping of the fields of `plans.Header`.
             form: Format of the data, 1 or 2.
@@ -143,7 +143,8 @@ class Results:
             equal plans give equal numbers.
 
         Raises:
-            InvalidArgument: A delta is out of range, or the header has no such field or another date.
+            InvalidArgument: A delta is out of range, date is no date, or the header has no such field or
+                another date.
             WrongType: delta is no number or array of numbers, or header is no mapping.
             NotCertified: An answer cannot be given with a proof.
         """
@@ -154,6 +155,8 @@ class Results:
                     f"date must be that of the header; got {date!r} and {about.date!r}."
                 )
             date = about.date
+        if date is not None:
+            iso_date(date=date)
         asked = np.ravel(elementwise(half_open_probability, delta=delta)).tolist()
         told = tuple(audit.summary(guarantee) for audit in _checked_audits(audits))
         fresh = asked_nothing(guarantee)
@@ -312,7 +315,7 @@ def to_json(
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
+        date: Date to print as YYYY-MM-DD; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
         header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
@@ -320,7 +323,7 @@ def to_json(
         JSON of several lines that follows `report_schema`.
 
     Raises:
-        InvalidArgument: A delta is out of range, or the header has no such field.
+        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
@@ -345,7 +348,7 @@ def to_dict(
     Args:
         guarantee: The answer to report on, from `account`.
         delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print, text of one line; none is printed by default.
+        date: Date to print as YYYY-MM-DD; none is printed by default.
         audits: Results of audits of this run, which the report tells of.
         header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
@@ -353,7 +356,7 @@ def to_dict(
         The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
 
     Raises:
-        InvalidArgument: A delta is out of range, or the header has no such field.
+        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """

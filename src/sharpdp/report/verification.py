@@ -20,7 +20,6 @@ from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.notebook import Shown
-from sharpdp.plans.files import parsed
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
 from sharpdp.plans.plan import Plan
@@ -34,6 +33,7 @@ from sharpdp.report.results import (
     plain,
     versions,
 )
+from sharpdp.storage.json_text import parsed
 
 __all__ = ["Finding", "Verdict", "Verification", "from_json", "verify"]
 
@@ -281,11 +281,8 @@ def verify(text: str) -> Verification:
     if isinstance(plan, Finding):
         return made((plan,), unchecked=("whatever else it says",))
     try:
-        guarantee = plan.guarantee()
-        for condition in data.get(
-            "conditions", ()
-        ):  # of the run, about which the plan says nothing
-            guarantee = guarantee.provided(condition)
+        # conditions are of the run, about which the plan says nothing
+        guarantee = plan.guarantee().provided(*data.get("conditions", ()))
         now = Results.of(guarantee, delta=plan.delta, date=data.get("date"), form=data["format"])
         # what an audit found cannot be computed again: it is taken as recorded, and said to be
         now = replace(
@@ -339,8 +336,12 @@ def _misshapen(data: Data) -> Iterator[Finding]:
         why = f"this version reads formats 1 to {FORMAT}: verify it with the version that wrote it"
         yield Finding("/format", Verdict.UNCONFIRMED, why, recorded=form)
         return
+    other_version = _version(data) != versions()["sharpdp"]
     for place, why, value in faults(report_fields(1 if form == 1 else FORMAT), data):
-        yield Finding(place or "/", Verdict.CONTRADICTED, why, recorded=value)
+        # earlier versions took any text for a date
+        free = place == "/date" and isinstance(value, str) and other_version
+        verdict = Verdict.UNCONFIRMED if free else Verdict.CONTRADICTED
+        yield Finding(place or "/", verdict, why, recorded=value)
 
 
 def _unprintable(data: Any, place: str = "") -> Iterator[Finding]:
@@ -510,30 +511,40 @@ class _Judge:
         if verdict is Verdict.UNCONFIRMED and not self.exact:
             known = self._narrower(name, recorded, now)
             verdict = _claimed(claim, known)
-        self.brackets.append(Judged(place, verdict, recorded, rebuilt))
         sharper = _below(known[0], claim[0]), _below(claim[1], known[1])
-        wider = (
-            self._is_wider(name, end, computed) for end, computed in zip(claim, now, strict=True)
-        )
-        for end, more, less in zip(("lower", "upper"), sharper, wider, strict=True):
-            values = recorded[end], rebuilt[end]
-            if more:
-                why = (
-                    "the two brackets do not overlap, so one of them is wrong"
-                    if verdict is Verdict.CONTRADICTED
-                    else "it claims more than this version can show"
-                )
-                yield Finding(f"{place}/{end}", verdict, why, *values)
-            elif less:
-                why = "this version writes a sharper number: the report was changed"
-                yield Finding(f"{place}/{end}", Verdict.UNCONFIRMED, why, *values)
+        apart = verdict is Verdict.CONTRADICTED
+        for index, end in enumerate(("lower", "upper")):
+            foreign = self._is_foreign(name, claim[index], now[index])
+            if not sharper[index] and not (foreign or self._is_off(claim[index], now[index])):
+                continue
+            if apart and sharper[index]:
+                why = "the two brackets do not overlap, so one of them is wrong"
+            elif sharper[index]:
+                why = "it claims more than this version can show"
+            else:
+                why = "this version writes a sharper number"
+            if foreign and not apart:
+                why += ": the report was changed"
+            found = Verdict.CONTRADICTED if foreign or apart else Verdict.UNCONFIRMED
+            verdict = Verdict.worst((verdict, found))
+            yield Finding(f"{place}/{end}", found, why, recorded[end], rebuilt[end])
+        self.brackets.append(Judged(place, verdict, recorded, rebuilt))
 
-    def _is_wider(self, name: str, claim: float, now: float) -> bool:
-        """Whether an end that claims no more than is known claims less than this version writes."""
+    def _is_foreign(self, name: str, claim: float, now: float) -> bool:
+        """Whether this version of sharpdp does not give such an end, whatever it runs on.
+
+        By other processors and packages below it, an end moves by less than the width that was asked.
+        """
         if self.unlike is Verdict.UNCONFIRMED or _close(claim, now):
-            return False  # another version may have known less
-        relative = self._guarantee.relative_width * abs(now)
-        return self.exact or abs(claim - now) > (1e-6 if name == "tradeoff" else relative)
+            return False  # another version may have known less, or more
+        if math.isinf(claim) or math.isinf(now):
+            return True
+        width = 1e-6 if name == "tradeoff" else self._guarantee.relative_width * abs(now)
+        return abs(claim - now) > width
+
+    def _is_off(self, claim: float, now: float) -> bool:
+        """Whether the same software writes another number."""
+        return self.exact and not _close(claim, now)
 
     def _elsewhere(self, name: str, recorded: Data) -> Data:
         """What is computed now where another version asked."""

@@ -37,6 +37,7 @@ from sharpdp.mechanisms import (
     ShuffledBlocks,
     ShuffledReports,
 )
+from sharpdp.mechanisms.given_name import quoted
 from sharpdp.plans.plain_data import to_data
 from sharpdp.renyi import RenyiCurve
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
@@ -543,6 +544,8 @@ def _flat(name: str, data: Any) -> Iterable[tuple[str, str]]:
     """Names with dots and brackets, each with its value."""
     if isinstance(data, dict):
         for key, value in data.items():
+            if key == "name":
+                key, value = "name, given by its author", quoted(value)
             yield from _flat(f"{name}.{key}" if name else key, value)
     elif isinstance(data, list) and any(isinstance(entry, dict) for entry in data):
         for index, value in enumerate(data):

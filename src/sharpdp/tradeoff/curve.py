@@ -42,6 +42,7 @@ from sharpdp.composition.discretize import LossDistribution
 from sharpdp.composition.many_questions import Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
+from sharpdp.mechanisms.given_name import named_by_author, quoted
 from sharpdp.numerics.special import Array, add_up, exp_up, probability_ends
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tabular import Tabular
@@ -351,13 +352,15 @@ class TradeoffCurve(Mechanism, Tabular):
         """What it is, in a few words."""
         if self.oracle.guarantee is not None:
             return self.oracle.guarantee.mechanism.label
-        return "trade-off curve" if self.name == "unnamed" else self.name
+        return (
+            "trade-off curve" if self.name == "unnamed" else f"trade-off curve {quoted(self.name)}"
+        )
 
     def describe(self) -> str:
         """The curve in one line."""
         if self.oracle.guarantee is not None:
             return self.oracle.guarantee.described
-        name = "" if self.name == "unnamed" else f", {self.name}"
+        name = "" if self.name == "unnamed" else f", {named_by_author(self.name)}"
         return f"mechanism known by its trade-off curve{name}"
 
     def __repr__(self) -> str:
