@@ -24,6 +24,7 @@ from sharpdp._validate import (
     is_among,
     keyword_hint,
     nonnegative,
+    one_line,
     open_probability,
     real,
     renyi_order,
@@ -236,6 +237,7 @@ class Guarantee(Tabular):
         lower_derivations: The derivations of lower sides; where there are none, nothing is known below.
         upper_derivations: The derivations of upper sides; where there are none, nothing is known above.
         group_size: In how many records neighbors differ at most.
+        conditions: What the upper ends need beyond the conditions of theorems, see `provided`.
     """
 
     mechanism: Mechanism
@@ -244,6 +246,7 @@ class Guarantee(Tabular):
     lower_derivations: Sequence[Derivation] = field(repr=False)
     upper_derivations: Sequence[Derivation] = field(repr=False)
     group_size: int = 1
+    conditions: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """The answer as a notebook shows it: what is run, and epsilon at some deltas."""
@@ -256,7 +259,7 @@ class Guarantee(Tabular):
             )
         ]
         return notebook.headline(
-            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}"
+            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}{self._provided}"
         ) + notebook.table(("delta", "epsilon at least", "at most"), rows)
 
     @keyword_hint
@@ -654,8 +657,12 @@ class Guarantee(Tabular):
         return notebook.shortened(f"<{self}>")
 
     def __str__(self) -> str:
-        """What was run, and for which neighbors."""
-        return f"Guarantee for {self.mechanism.describe()}, {self.neighbors}"
+        """What was run, for which neighbors, and under which conditions of the run."""
+        return f"Guarantee for {self.mechanism.describe()}, {self.neighbors}{self._provided}"
+
+    @property
+    def _provided(self) -> str:
+        return f", provided that {' and '.join(self.conditions)}" if self.conditions else ""
 
     @property
     def described(self) -> str:
@@ -675,6 +682,40 @@ class Guarantee(Tabular):
     def neighbors(self) -> str:
         """Which data sets are neighbors, in words: the adjacency, and the size of groups above one."""
         return named_neighbors(self.adjacency, self.group_size)
+
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What must be ensured for the upper ends to hold: by the theorems behind them, and by the run.
+
+        >>> from sharpdp.mechanisms import PureDP
+        >>> account(PureDP(epsilon=1.0)).holds_when
+        ('the mechanism is epsilon-DP',)
+        """
+        bounds = (bound for derivation in self.upper_derivations for bound in derivation.bounds)
+        stated = (bound.holds_when for bound in bounds if bound.holds_when)
+        return tuple(dict.fromkeys((*stated, *self.conditions)))
+
+    def provided(self, condition: str) -> Guarantee:
+        """The same guarantee with one more condition, which reports and `holds_when` state.
+
+        Args:
+            condition: What else must be true, as a clause on one line, such as "the key stays secret".
+
+        Returns:
+            A Guarantee with the same answers; a condition that it has already is not repeated.
+
+        Raises:
+            InvalidArgument: condition is empty or is not one line.
+            WrongType: condition is not text.
+
+        >>> from sharpdp.mechanisms import PureDP
+        >>> print(account(PureDP(epsilon=1.0)).provided("the key stays secret"))
+        Guarantee for 1-DP mechanism, neighboring inputs, provided that the key stays secret
+        """
+        clause = one_line(condition=condition, hint="Such as 'the key stays secret'.").strip()
+        if not clause:
+            raise invalid("condition", "a clause of at least one word", condition)
+        return replace(self, conditions=tuple(dict.fromkeys((*self.conditions, clause))))
 
     def only(self, derivation: Derivation) -> Guarantee:
         """What this derivation alone proves: both ends of its answers are its own.

@@ -391,6 +391,7 @@ def _grounds(results: Results) -> list[str]:
     width = (
         f"Brackets were requested with a relative width of at most {guarantee.relative_width:g}."
     )
+    lines += [f"You must also ensure: {condition}." for condition in guarantee.conditions]
     return [*lines, certified, *_reviewed(results), width]
 
 

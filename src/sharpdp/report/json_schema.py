@@ -67,8 +67,8 @@ def report_fields(form: int = 2) -> Schema:
     """The fields of a report in this format, 1 or 2; plans are referred to."""
     names = {**_run_fields(form), **_answer_fields(), **_evidence_fields()}
     if form == 1:
-        names = {name: names[name] for name in names if name not in ("checklist", "header")}
-    optional = ("audits", "date", "header")
+        names = {name: names[name] for name in names if name not in ("checklist", "conditions", "header")}
+    optional = ("audits", "conditions", "date", "header")
     return {**_object(names), "required": [name for name in names if name not in optional]}
 
 
@@ -140,6 +140,11 @@ def _evidence_fields() -> Schema:
         "theorems": {"type": "array", "items": _object(theorem), "minItems": 1},
         "checklist": {
             "description": "What must be true for the upper ends to hold, one thing to check in each.",
+            **LIST,
+            "minItems": 1,
+        },
+        "conditions": {
+            "description": "What the run needs beyond the conditions of theorems, if anything.",
             **LIST,
             "minItems": 1,
         },

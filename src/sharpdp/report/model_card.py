@@ -27,7 +27,7 @@ def card_data(results: Results) -> dict[str, Any]:
     guarantee = results.guarantee
     delta, epsilon = results.epsilons[0]
     lower = safe(float(epsilon.lower), ROUND_FLOOR) if guarantee.lower_derivations else None
-    claim = {
+    claim: dict[str, Any] = {
         "epsilon": safe(float(epsilon), ROUND_CEILING),
         "epsilon_lower": lower,
         "delta": delta,
@@ -38,6 +38,8 @@ def card_data(results: Results) -> dict[str, Any]:
         "accountant": f"sharpdp {results.versions['sharpdp']}",
         "plan_sha256": None if results.unwritten else results.plan.hash,
     }
+    if guarantee.conditions:
+        claim["conditions"] = list(guarantee.conditions)
     about = results.header.to_dict()
     if results.date is not None:
         about["date"] = results.date

@@ -168,7 +168,8 @@ def _model(run: Mechanism) -> dict[str, str]:
 
 
 def _notes(results: Results) -> str:
-    """How the claim can be checked."""
+    """How the claim can be checked, and what it needs beyond the conditions of theorems."""
     made = f"Computed by sharpdp {results.versions['sharpdp']}."
     reviewer = f" Reviewed by {results.header.reviewer}." if results.header.reviewer else ""
-    return f"{made} SHA-256 of the plan: {results.plan.hash}.{reviewer}"
+    needs = "".join(f" Provided that {clause}." for clause in results.guarantee.conditions)
+    return f"{made} SHA-256 of the plan: {results.plan.hash}.{reviewer}{needs}"

@@ -378,6 +378,7 @@ def as_data(results: Results) -> dict[str, Any]:
         **_answers(results),
         "tradeoff": [dict(zip(("fpr", "lower", "upper"), p, strict=True)) for p in results.curve],
         "theorems": _theorems(results),
+        **({"conditions": list(guarantee.conditions)} if guarantee.conditions else {}),
         **({} if results.form == 1 else {"checklist": checklist(results)}),
         "not_covered": obligations(run, guarantee.group_size),
         "bibtex": bibtex(guarantee.bounds),
@@ -398,7 +399,7 @@ def checklist(results: Results) -> list[str]:
     deciding = [bound for bound, sides in results.decided.items() if Side.UPPER in sides]
     return to_check(
         guarantee.mechanism,
-        [bound.holds_when for bound in deciding if bound.holds_when],
+        [*(bound.holds_when for bound in deciding if bound.holds_when), *guarantee.conditions],
         guarantee.group_size,
     )
 
@@ -458,6 +459,7 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
         "holds_when": [bound.holds_when or None for bound in guarantee.bounds],
         "attained_when": [bound.attained_when or None for bound in guarantee.bounds],
         "sources": [bound.grounds for bound in guarantee.bounds],
+        **({"conditions": list(guarantee.conditions)} if guarantee.conditions else {}),
         "version": __version__,
     }
 

@@ -282,6 +282,8 @@ def verify(text: str) -> Verification:
         return made((plan,), unchecked=("whatever else it says",))
     try:
         guarantee = plan.guarantee()
+        for condition in data.get("conditions", ()):  # of the run, about which the plan says nothing
+            guarantee = guarantee.provided(condition)
         now = Results.of(guarantee, delta=plan.delta, date=data.get("date"), form=data["format"])
         # what an audit found cannot be computed again: it is taken as recorded, and said to be
         now = replace(
@@ -385,6 +387,8 @@ def _taken(data: Data) -> Iterator[str]:
         yield f"/header/{name} ({text})"
     if "date" in data:
         yield f"/date ({data['date']})"
+    for index, condition in enumerate(data.get("conditions", ())):
+        yield f"/conditions/{index} ({condition})"
     for index, audit in enumerate(data.get("audits", ())):
         yield f"/audits/{index} ({audit['title']})"
 
