@@ -215,16 +215,63 @@ def of_opacus(mode: str = "hooks", **options: Any) -> tuple[Any, ...]:
 def test_b5_examples_are_counted_with_opacus_own_make_private(
     *, known: bool, workers: dict[str, Any]
 ) -> None:
-    double: Change = lambda x, y: (x.repeat(2, 1), y.repeat(2))
-    for words, change in (("gradients of 12 examples for a batch of 6", double), ("", None)):
+    def run() -> tuple[Any, ...]:
         module, optimizer, loss, batches, engine = of_opacus(**workers)
         parts = {"module": module, "optimizer": optimizer} if known else {}
-        run = (module, optimizer, loss, engine.accountant.watch(batches, **parts), engine)
-        if change is None:
-            train(run)
-            assert len(engine.accountant) == 10
+        return module, optimizer, loss, engine.accountant.watch(batches, **parts), engine
+
+    whole = run()
+    train(whole)
+    assert len(whole[-1].accountant) == 10
+    refused(
+        run(),
+        "gradients of 12 examples for a batch of 6",
+        lambda x, y: (x.repeat(2, 1), y.repeat(2)),
+    )
+
+
+@pytest.mark.parametrize("rand_on_empty", [False, True])
+def test_random_rows_stand_for_empty_batches_of_opacus(*, rand_on_empty: bool) -> None:
+    from opacus import PrivacyEngine
+
+    from sharpdp.integrations.opacus import SchemeAccountant
+
+    engine, inside = PrivacyEngine(), nn.Linear(4, 2)
+    engine.accountant = SchemeAccountant(
+        dp.PoissonBatches(dataset_size=SIZE, batch_size=1, epochs=1)
+    )
+    torch.manual_seed(3)
+    module, optimizer, batches = engine.make_private(
+        module=inside,
+        optimizer=torch.optim.SGD(inside.parameters(), lr=0.1),
+        data_loader=DataLoader(DATA, batch_size=1),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        rand_on_empty=rand_on_empty,
+    )
+    lengths = []
+
+    def noted(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        lengths.append(len(x))
+        return x, y
+
+    watched = engine.accountant.watch(batches, module=module, optimizer=optimizer)
+    train((module, optimizer, nn.CrossEntropyLoss(), watched, engine), noted)
+    assert len(engine.accountant) == SIZE
+    assert (0 in lengths) is not rand_on_empty
+
+
+def test_models_that_opacus_does_not_wrap_are_watched() -> None:
+    model = Words(Renormed(50, 8))
+    for part in (model, nn.Sequential(nn.Linear(4, 2))):
+        data = TOKENS if part is model else DATA
+        _, *rest = private(part, scheme=SHUFFLED, wrap_model=False, data=data)
+        if part is model:
+            with pytest.raises(dp.InvalidArgument, match=r"'embedding.weight' was written"):
+                train((part, *rest))
         else:
-            refused(run, words, change)
+            train((part, *rest))
+            assert len(rest[-1].accountant) == 10
 
 
 def test_b5_pieces_need_an_optimizer_that_is_known() -> None:
@@ -441,3 +488,65 @@ def test_parameters_may_be_loaded_and_averaged_between_steps() -> None:
             for value, old in zip(module.train().parameters(), swapped, strict=True):
                 value.copy_(old)
     assert len(engine.accountant) == 10
+
+
+# --- what nobody sees -------------------------------------------------------------------------------
+
+
+def test_the_guarantee_says_what_nobody_sees() -> None:
+    run = private(key=None)
+    train(run)
+    always = ("treat each by itself", "no record makes the model or the loss raise", "as exact")
+    said = run[-1].accountant.guarantee.conditions
+    assert all(word in one for word, one in zip(always, said, strict=True))
+    given = private(key=7, noise_generator=torch.Generator().manual_seed(1))
+    train(given)
+    assert given[-1].accountant.guarantee.conditions == (
+        *said,
+        "the key that was given, from which batches follow, stays secret",
+        "the seed of the generator from which Opacus draws noise stays secret",
+    )
+    module, optimizer, loss, batches, engine = of_opacus()
+    train((module, optimizer, loss, engine.accountant.watch(batches), engine))
+    assert engine.accountant.guarantee.conditions == (
+        *said,
+        "nothing but the optimizer writes parameters and buffers of the model",
+        "the seed of torch's generator, from which batches follow, stays secret",
+        "the seed of the generator from which Opacus draws noise stays secret",
+    )
+
+
+def summed_by_opacus(rows: Tensor) -> Tensor:
+    """The sum of rows, at a clipping norm that leaves those of length 1 as they are."""
+    from opacus.optimizers import DPOptimizer
+
+    parameter: Any = nn.Parameter(torch.zeros(rows.shape[1]))
+    optimizer: Any = DPOptimizer(
+        torch.optim.SGD([parameter], lr=0.1),
+        noise_multiplier=1.0,
+        max_grad_norm=1.001,
+        expected_batch_size=1,
+    )
+    parameter.grad_sample = rows
+    optimizer.clip_and_accumulate()
+    found: Tensor = parameter.summed_grad.double()
+    return found
+
+
+@pytest.mark.parametrize("count", [64, 256, 1024, 4096])
+def test_one_row_moves_a_sum_in_single_precision_by_what_the_page_says(count: int) -> None:
+    """Rows that keep partial sums next to a power of two.
+
+    With the record they are above it, where single precision has half as many numbers, so that every
+    other row is rounded. How much this gives depends on the order in which a processor adds up.
+    """
+    gamma = (count + 1) * 2.0**-24 / (1 - (count + 1) * 2.0**-24)
+    unit, half = 2.0 ** (count.bit_length() - 2 - 23), count // 2
+    rows = torch.zeros(count, 4)
+    rows[:half, 0] = 1.0
+    rows[half:, 0] = 0.25 * (-1.0) ** torch.arange(half) - 0.4 * unit
+    rows[half, 0] = 0.5
+    other = rows.clone()
+    other[0] = 0.0
+    moved = float((summed_by_opacus(rows) - summed_by_opacus(other)).norm())
+    assert abs(moved - 1.0) <= 2 * count * gamma

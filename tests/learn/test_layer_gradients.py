@@ -177,9 +177,7 @@ def seen_by(how: str) -> Iterator[None]:
         "hook": lambda: all_modules.register_module_forward_hook(
             lambda one, _, out: out - out.mean(0) if type(one) is nn.Linear else None
         ),
-        "backward hook": lambda: all_modules.register_module_full_backward_hook(
-            lambda *_: None
-        ),
+        "backward hook": lambda: all_modules.register_module_full_backward_hook(lambda *_: None),
         "backward pre-hook": lambda: all_modules.register_module_full_backward_pre_hook(
             lambda *_: None
         ),

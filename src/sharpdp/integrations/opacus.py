@@ -15,7 +15,7 @@ the batches that it hands out. Needs `pip install opacus`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -103,14 +103,39 @@ WATCH = (
 )
 
 
+BY_ITSELF = (
+    "model and loss get the examples that were handed out, unmixed, and treat each by itself"
+)
+"""What cannot be seen of a step; how many examples it uses can."""
+
+NO_ERRORS = "no record makes the model or the loss raise"
+"""Such a record would stop the run, which everyone can see."""
+
+EXACT = "the floating point of Opacus counts as exact and its pseudo-random noise as Gaussian"
+"""`docs/how-to/opacus.md` says by how much one record can move a sum in single precision."""
+
+UNWATCHED = "nothing but the optimizer writes parameters and buffers of the model"
+
+SECRET_KEY = "the key that was given, from which batches follow, stays secret"
+
+SECRET_ORDER = "the seed of torch's generator, from which batches follow, stays secret"
+
+SECRET_NOISE = "the seed of the generator from which Opacus draws noise stays secret"
+
+
 class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     """An Opacus accountant that certifies a plan only for a loader that follows it.
 
     It must be shown the loader: as ``loader=``, or by `watch` once Opacus' `make_private` has returned
     the final one. Training must iterate over the loader that `watch` returns (the attribute `loader`).
-    From then on every step is checked: it must use exactly one new batch of that loader, at the plan's
-    noise multiplier and sample rate, and be within the plan's steps. What does not match raises, before
-    the optimizer moves the model. Without a loader there is no epsilon.
+    From then on every step is checked: it must use exactly one new batch of that loader, with a gradient
+    for each of its examples and no other, at the plan's noise multiplier and sample rate, and be within
+    the plan's steps. Batches count when they reach training, also if workers load them ahead. Steps of
+    any other optimizer along gradients of the same parameters are refused. What does not match raises,
+    before the optimizer moves the model. Without a loader there is no epsilon.
+
+    It counts examples and does not know them: examples that were mixed or exchanged are not seen.
+    `guarantee.holds_when` lists what is left to be ensured.
 
     `get_epsilon` is the certified upper side; `guarantee` has everything else. The neighbors are those
     of zero-out, for every scheme: Opacus divides by the size of the data set over the length of the
@@ -131,7 +156,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Raises:
         InvalidArgument: The loader does not follow the plan.
         WrongType: plan is neither a `DPSGD` nor a batch scheme.
-        Unsupported: It cannot be determined which batches the loader draws.
+        Unsupported: It cannot be determined which batches the loader draws, or in which order.
     """
 
     history: list[tuple[float, float, int]]
@@ -154,6 +179,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._ran = scheme
         self._counter: BatchSampler | CountedBatches | None = None
         self._steps: WatchedSteps | None = None
+        self._is_noise_secret = False
         self._ahead = self._before = self._of_empty = 0
         self._next: int | None = None
         self._counted: int | None = None
@@ -274,7 +300,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
         Returns:
             A function of the optimizer. It raises `Unsupported` for an optimizer whose steps are not
-            those of the plan, and `InvalidArgument` for several batches in one step.
+            those of the plan, and `InvalidArgument` for several batches in one step, or for more or
+            fewer examples than those of the batch.
 
         Raises:
             InvalidArgument: The sample rate is not that of the plan.
@@ -412,8 +439,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     def guarantee(self) -> Guarantee:
         """The privacy of the steps taken so far, at least one, under zero-out.
 
-        It holds for a number of steps that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        Its `holds_when` says what the accountant cannot see. It holds for a number of steps that was
+        fixed in advance, a budget included. If results decide when to stop, take that of the whole plan,
+        or `sharpdp.budget.ex_post_epsilon`.
         """
         if self._counter is None:
             raise InvalidArgument(
@@ -432,7 +460,22 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         noise, _, steps = self.history[-1]
         run = DPSGD(self._ran, noise_multiplier=noise)
         taken = run.stopped_after(max(steps, self._begun()))
-        return account(taken, adjacency=Adjacency.ZERO_OUT)
+        answer = account(taken, adjacency=Adjacency.ZERO_OUT)
+        for condition in self._conditions():
+            answer = answer.provided(condition)
+        return answer
+
+    def _conditions(self) -> Iterator[str]:
+        """What nobody can see from here."""
+        yield from (BY_ITSELF, NO_ERRORS, EXACT)
+        if self._steps is None or not self._steps.is_state_watched:
+            yield UNWATCHED
+        if isinstance(self._counter, CountedBatches):
+            yield SECRET_ORDER
+        elif self._counter is not None and self._counter.is_key_given:
+            yield SECRET_KEY
+        if not self._is_noise_secret:
+            yield SECRET_NOISE
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
@@ -561,7 +604,9 @@ def make_private(
 
     With ``grad_sample_mode="ghost"`` the fourth part of what is returned is the loss, which takes the
     place of ``criterion``: it must return one number for each example, and its ``backward`` alone clips.
-    A step along other gradients is refused, in every mode also one of the optimizer that was passed.
+    A step along other gradients is refused, in every mode also one of the optimizer that was passed or of
+    any other one. So are steps with more or fewer examples than their batch, and models whose forward
+    passes write parameters or buffers.
 
     On several processes the module must be Opacus' `DifferentiallyPrivateDistributedDataParallel`, and
     every rank must make the same call with the whole data set. Each of them loads its part of every
@@ -593,8 +638,8 @@ def make_private(
         InvalidArgument: An option contradicts the plan, the data are not of the plan's size, or ranks
             were given different things.
         WrongType: plan is no `DPSGD`.
-        Unsupported: The model is spread over devices, has parameters of low precision, or uses a mode
-            whose steps cannot be checked.
+        Unsupported: The model is spread over devices, has parameters of low precision or layers that
+            write when they are called, or uses a mode whose steps cannot be checked.
         BudgetExceeded: The budget does not allow a single step.
     """
     given: object = plan
@@ -619,6 +664,7 @@ def make_private(
     sampler = BatchSampler(
         scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
     )
+    sampler.is_key_given = key is not None
     drawn = loader(data, sampler, collate=collate, **(loader_options or {}))
     if ranks.size > 1:
         ranks.check_same(
@@ -631,6 +677,7 @@ def make_private(
     batches = accountant.watch(drawn)
     if options.get("noise_generator") is None:
         options["noise_generator"] = _seeded_by_the_system(module)
+        accountant._is_noise_secret = True
     engine = PrivacyEngine()
     private, stepper, *criterion, batches = engine.make_private(
         module=module,
@@ -662,7 +709,9 @@ def finished_run(
     are drawn; the loader says the latter.
 
     Holds when: the loader is the one that was trained on, no pass over it was broken off, and what
-    `scheme_of` asks for.
+    `scheme_of` asks for. A history does not tell what `SchemeAccountant` looks at during training: every
+    step used the examples of one batch, each of them once, clipped, and only these steps wrote the
+    parameters and buffers of the model.
 
     Args:
         engine: Opacus' PrivacyEngine, or its accountant, after the last step.

@@ -68,6 +68,11 @@ class WatchedSteps:
         return steps
 
     @property
+    def is_state_watched(self) -> bool:
+        """Whether a forward pass that writes parameters or buffers would be seen."""
+        return self._state is not None
+
+    @property
     def signaled(self) -> int:
         """For how many calls to come it was said whether they sum up a piece or end a batch."""
         return len(self.optimizer._step_skip_queue)

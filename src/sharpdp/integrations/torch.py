@@ -80,17 +80,18 @@ class Deliveries:
         self.delivered: deque[tuple[int, int]] = deque()
         self.passes = 0
 
-    def noted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches of a pass, each noted when it is handed out.
+    def noted(self, start: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """The batches of a new pass, each noted when it is handed out.
 
         Args:
-            batches: The iterator of a loader, which has maybe drawn some batches.
+            start: Starts the pass of a loader, which may draw some batches ahead at once.
 
         Returns:
-            The same batches. Those that were drawn ahead are lost when the pass is broken off.
+            The same batches. Those that an earlier pass has drawn and not delivered are lost.
         """
+        self.drawn.clear()
         self.passes += 1
-        return self._noted(batches)
+        return self._noted(start())
 
     def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
         try:
@@ -162,6 +163,7 @@ class BatchSampler(HintedKeywords):
             )
         self.scheme, self.shard, self.step = scheme, shard, 0
         self.deliveries: Deliveries | None = None
+        self.is_key_given = key is not None
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
         limit = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
         self.steps_per_pass, self._last = limit, scheme.steps
@@ -517,7 +519,7 @@ def _noting_loader() -> Any:
 
     class NotingLoader(_torch("utils.data").DataLoader):  # type: ignore[misc]  # torch is optional
         def __iter__(self) -> Iterator[Any]:
-            return self.batch_sampler.deliveries.noted(super().__iter__())  # type: ignore[no-any-return]
+            return self.batch_sampler.deliveries.noted(super().__iter__)  # type: ignore[no-any-return]
 
     return NotingLoader
 
@@ -803,7 +805,8 @@ def _addresses(dataset: Any) -> Indices | None:
         else:
             continue
         if start and step and math.prod(array.shape):  # else all rows are in one place, or nowhere
-            return start + step * np.arange(len(array))
+            rows: Indices = start + step * np.arange(len(array))
+            return rows
     return None
 
 

@@ -21,6 +21,7 @@ __all__ = ["WrittenState", "check_layers"]
 
 _Versions = dict[str, tuple[Tensor, int]]
 
+
 def check_layers(module: nn.Module) -> None:
     """Refuse layers of torch that write their parameters or buffers when they are called.
 
@@ -72,7 +73,8 @@ class WrittenState:
         self._before: tuple[_Versions, dict[str, int]] | None = None
         module.register_forward_pre_hook(self._enter)
         module.register_forward_hook(self._leave)
-        module.register_load_state_dict_post_hook(lambda *_: self.settle())
+        loaded: Any = module.register_load_state_dict_post_hook
+        loaded(lambda *_: self.settle())
 
     def check(self) -> None:
         """Refuse what was written since the first forward pass after the last step.
@@ -141,6 +143,8 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _sum_of_bits(value: Tensor) -> Tensor:
-    flat = torch.view_as_real(value) if value.is_complex() else value
-    whole = flat.reshape(-1).view(_WHOLE[flat.element_size()])
+    flat = (torch.view_as_real(value) if value.is_complex() else value).reshape(-1)
+    size, place = (number * flat.element_size() for number in (len(flat), flat.storage_offset()))
+    fits = size % 8 == place % 8 == 0  # words of 8 bytes are added up several times as fast
+    whole = flat.view(torch.int64 if fits else _WHOLE[flat.element_size()])
     return whole.sum(dtype=torch.int64).cpu()

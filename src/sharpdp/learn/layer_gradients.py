@@ -47,7 +47,7 @@ def _is_of_torch(function: Callable[..., object]) -> bool:
     return code is not None and Path(torch.__file__).parent in Path(code.co_filename).parents
 
 
-_KNOWN = {
+_KNOWN: dict[type[nn.Module], tuple[Callable[..., object], ...]] = {
     kind: _functions(kind)
     for kind in (nn.Sequential, nn.Linear, nn.Conv2d, *_WITHOUT_PARAMETERS)
     if all(map(_is_of_torch, _functions(kind)))
@@ -78,14 +78,17 @@ def layers_of(model: nn.Module) -> Layers | None:
 def _is_watched_by_others() -> bool:
     """Whether something sees the batch in every module, or in every function of torch."""
     hooks = any(getattr(all_modules, kind, None) for kind in _HOOKS_OF_ALL)
-    modes = (one for one in _get_current_function_mode_stack() if type(one) is not DeviceContext)
-    return hooks or any(True for _ in modes)
+    modes: list[object] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return hooks or any(type(one) is not DeviceContext for one in modes)
 
 
 def _gather(name: str, module: nn.Module, layers: Layers) -> bool:
     if "forward" in module.__dict__ or any(getattr(module, kind, None) for kind in _HOOKS):
         return False
-    if _KNOWN.get(type(module)) != _functions(type(module)) or module._compiled_call_impl is not None:
+    if (
+        _KNOWN.get(type(module)) != _functions(type(module))
+        or module._compiled_call_impl is not None
+    ):
         return False
     if type(module) is nn.Sequential:
         children = ((f"{name}.{key}" if name else key, one) for key, one in module._modules.items())

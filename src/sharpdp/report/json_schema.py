@@ -67,7 +67,9 @@ def report_fields(form: int = 2) -> Schema:
     """The fields of a report in this format, 1 or 2; plans are referred to."""
     names = {**_run_fields(form), **_answer_fields(), **_evidence_fields()}
     if form == 1:
-        names = {name: names[name] for name in names if name not in ("checklist", "conditions", "header")}
+        names = {
+            name: names[name] for name in names if name not in ("checklist", "conditions", "header")
+        }
     optional = ("audits", "conditions", "date", "header")
     return {**_object(names), "required": [name for name in names if name not in optional]}
 

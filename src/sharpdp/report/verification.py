@@ -282,7 +282,9 @@ def verify(text: str) -> Verification:
         return made((plan,), unchecked=("whatever else it says",))
     try:
         guarantee = plan.guarantee()
-        for condition in data.get("conditions", ()):  # of the run, about which the plan says nothing
+        for condition in data.get(
+            "conditions", ()
+        ):  # of the run, about which the plan says nothing
             guarantee = guarantee.provided(condition)
         now = Results.of(guarantee, delta=plan.delta, date=data.get("date"), form=data["format"])
         # what an audit found cannot be computed again: it is taken as recorded, and said to be
