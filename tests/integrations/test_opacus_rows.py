@@ -142,12 +142,21 @@ def test_b5_a_second_step_on_one_batch_is_refused(workers: dict[str, Any]) -> No
     refused(twice, "a step must use a new batch of the loader", steps=1)
 
 
-def test_b5_batches_that_were_loaded_ahead_are_not_left_out() -> None:
-    module, optimizer, loss, batches, engine = private(scheme=SHUFFLED, loader_options=WORKERS)
+FEW: dict[str, Any] = {"num_workers": 1, "prefetch_factor": 2}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_b5_batches_that_were_loaded_ahead_are_not_left_out(*, is_kept: bool) -> None:
+    module, optimizer, loss, batches, engine = private(scheme=SHUFFLED, loader_options=FEW)
     some = iter(batches)
-    train((module, optimizer, loss, [next(some)], engine))
-    del some
-    gc.collect()
+    batch = next(some)
+    train((module, optimizer, loss, [batch], engine))
+    if not is_kept:
+        del some
+        gc.collect()
+        again = (module, optimizer, loss, [batch], engine)
+        refused(again, "a step must use a new batch of the loader", steps=1)
+        optimizer.zero_grad()
     refused((module, optimizer, loss, batches, engine), "lost if a pass is broken off", steps=1)
 
 
@@ -188,6 +197,36 @@ def test_b5_pieces_of_a_memory_manager_without_a_step_are_refused(workers: dict[
     ) as parts:
         others = (batch for number, batch in enumerate(parts) if number != 1)
         refused((module, optimizer, loss, others, engine), "2 batches for one step", steps=1)
+
+
+def test_b5_a_whole_batch_in_pieces_without_a_step_is_refused() -> None:
+    """Of three pieces, so that workers load less than a batch ahead, and signals stay in order."""
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    module, optimizer, loss, batches, engine = private(scheme=SHUFFLED, loader_options=FEW)
+    with BatchMemoryManager(
+        data_loader=batches, max_physical_batch_size=2, optimizer=optimizer
+    ) as parts:
+        others = (piece for number, piece in enumerate(parts) if number // 3 != 1)
+        refused((module, optimizer, loss, others, engine), "2 batches for one step", steps=1)
+
+
+class Paired(nn.Module):
+    """A model whose second layer sees two examples in each of its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(6, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        both: Tensor = self.second(self.first(inputs).view(-1, 6))
+        return both.view(-1, 2)
+
+
+def test_b5_rows_of_several_examples_are_refused() -> None:
+    """Opacus would clip the two together, layer by layer."""
+    run = private(Paired(), scheme=SHUFFLED, clipping="per_layer", max_grad_norm=[1.0] * 4)
+    refused(run, "got 3 and 6 of them for different parameters")
 
 
 def of_opacus(mode: str = "hooks", **options: Any) -> tuple[Any, ...]:
@@ -451,12 +490,14 @@ def test_b4_buffers_that_a_forward_pass_writes_are_refused(how: str, mode: str) 
         assert len(run[-1].accountant) == 0
 
 
-def test_b4_what_a_loss_writes_is_refused() -> None:
+@pytest.mark.parametrize("how", ["changed", "exchanged"])
+def test_b4_what_a_loss_writes_is_refused(how: str) -> None:
     module, optimizer, _, batches, engine = private()
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        weight = next(module.parameters())
         with torch.no_grad():
-            next(module.parameters()).add_(outputs.mean())
+            weight.copy_(weight.flip(0) if how == "exchanged" else weight + outputs.mean())
         return nn.functional.cross_entropy(outputs, targets)
 
     with pytest.raises(dp.InvalidArgument, match=r"'0.weight' was written between"):

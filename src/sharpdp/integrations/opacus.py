@@ -559,8 +559,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         number, length = waiting[0]
         ahead = 0 if is_noted else self._ahead
         left_out = 0 if self._next is None else number - self._next
-        pieces = 0 if is_noted or self._steps is None else self._steps.signaled - ahead
-        together = max(len(waiting) - ahead + left_out, 1 + pieces)
+        # Opacus is told of every piece of a batch when it is drawn, and forgets it with its step
+        signaled = 0 if is_noted or self._steps is None else self._steps.signaled
+        together = max(len(waiting) - ahead + left_out, 1 + (signaled > ahead))
         if together > 1:
             raise InvalidArgument(
                 f"every batch must be one step; got {together} batches for one step. Batches that are "
