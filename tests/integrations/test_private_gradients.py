@@ -437,9 +437,9 @@ def test_models_that_carry_a_state_from_example_to_example_are_refused(stubborn:
 
 def test_a_record_at_two_indices_is_refused() -> None:
     doubled = torch.utils.data.Subset(DATA, [*range(59), 0])
-    with pytest.raises(dp.SharpDPError, match="index more than once"):
+    with pytest.raises(dp.SharpDPError, match="record more than once"):
         PrivateGradients(PLAN, linear(), squared, doubled, clip=1.0)
-    with pytest.raises(dp.SharpDPError, match="index more than once"):
+    with pytest.raises(dp.SharpDPError, match="record more than once"):
         loader(doubled, BatchSampler(PLAN.batches))
 
 

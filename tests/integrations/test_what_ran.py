@@ -163,7 +163,9 @@ def prepared(plan: Any, given: Any, *, watch: bool = True) -> tuple[Any, ...]:
     from sharpdp.integrations.opacus import SchemeAccountant
 
     engine, model, optimizer, batches = privately(SchemeAccountant(plan), given)
-    return engine, model, optimizer, engine.accountant.watch(batches) if watch else batches
+    if watch:
+        batches = engine.accountant.watch(batches, module=model, optimizer=optimizer)
+    return engine, model, optimizer, batches
 
 
 def test_s1a_an_accountant_that_saw_no_loader_certifies_nothing() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as all_modules
+from torch.overrides import TorchFunctionMode
 
 from sharpdp.learn import gradients as module
 from sharpdp.learn.gradients import ClippedGradients
@@ -114,6 +117,12 @@ def twice() -> nn.Module:
     return nn.Sequential(layer, nn.Tanh(), layer)
 
 
+def compiled() -> nn.Module:
+    layer = nn.Linear(5, 3)
+    layer.compile(backend="eager")
+    return layer
+
+
 OTHERS: dict[str, Callable[[], nn.Module]] = {
     "softmax over examples": lambda: nn.Sequential(nn.Linear(5, 3), nn.Softmax(dim=0)),
     "flat examples": lambda: nn.Sequential(nn.Linear(5, 3), nn.Flatten(0)),
@@ -126,6 +135,7 @@ OTHERS: dict[str, Callable[[], nn.Module]] = {
     "in place": lambda: nn.Sequential(nn.Linear(5, 3), nn.ReLU(inplace=True)),
     "random": lambda: nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5)),
     "groups": lambda: nn.Sequential(nn.Conv2d(4, 4, 1, groups=2)),
+    "compiled": compiled,
 }
 
 
@@ -143,6 +153,70 @@ def test_an_example_moves_no_gradient_but_its_own(name: str) -> None:
     after = take.each(inputs, targets)
     others = [place for place in range(11) if place != 3]
     assert all(torch.equal(before[key][others], after[key][others]) for key in before)
+
+
+@contextmanager
+def seen_by(how: str) -> Iterator[None]:
+    """Something outside of the model that takes the mean of a batch off, in every module."""
+    inside = nn.Linear.forward
+
+    def forward(self: nn.Linear, x: Tensor) -> Tensor:
+        return inside(self, x - x.mean(0))
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found = function(*args, **(kwargs or {}))
+            return found - found.mean(0) if function is nn.functional.linear else found
+
+    hooks: dict[str, Callable[[], Any]] = {
+        "pre-hook": lambda: all_modules.register_module_forward_pre_hook(
+            lambda one, args: (args[0] - args[0].mean(0),) if type(one) is nn.Linear else None
+        ),
+        "hook": lambda: all_modules.register_module_forward_hook(
+            lambda one, _, out: out - out.mean(0) if type(one) is nn.Linear else None
+        ),
+        "backward hook": lambda: all_modules.register_module_full_backward_hook(lambda *_: None),
+        "backward pre-hook": lambda: all_modules.register_module_full_backward_pre_hook(
+            lambda *_: None
+        ),
+    }
+    with ExitStack() as stack:
+        if how in hooks:
+            stack.callback(hooks[how]().remove)
+        elif how == "class":
+            stack.enter_context(pytest.MonkeyPatch.context()).setattr(nn.Linear, "forward", forward)
+        elif how == "call":
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr(nn.Linear, "__call__", forward)
+        else:
+            stack.enter_context(Mode())
+        yield
+
+
+@pytest.mark.parametrize("how", ["backward hook", "backward pre-hook"])
+def test_b12_backward_hooks_on_every_module_leave_the_layers(how: str) -> None:
+    with seen_by(how):
+        assert layers_of(nn.Linear(5, 3)) is None
+
+
+@pytest.mark.parametrize("how", ["pre-hook", "hook", "class", "call", "mode"])
+def test_b12_what_sees_every_module_sees_one_example_at_a_time(how: str) -> None:
+    take, inputs, targets = taken(nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), (5,))
+    with seen_by(how):
+        assert layers_of(take.model) is None
+        before = take.each(inputs, targets)
+        inputs[3] = 100.0
+        after = take.each(inputs, targets)
+    others = [place for place in range(11) if place != 3]
+    assert all(torch.equal(before[key][others], after[key][others]) for key in before)
+    assert layers_of(take.model) is not None
+
+
+def test_a_default_device_is_nothing_that_mixes() -> None:
+    with torch.device("cpu"):
+        assert layers_of(nn.Linear(5, 3)) is not None
 
 
 def test_images_without_channels_are_taken_one_by_one() -> None:

@@ -15,7 +15,7 @@ the batches that it hands out. Needs `pip install opacus`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -54,6 +54,7 @@ from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, EpochScheme
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.integrations.opacus_steps import WatchedSteps
 from sharpdp.integrations.torch import (
     BatchSampler,
     CountedBatches,
@@ -64,6 +65,7 @@ from sharpdp.integrations.torch import (
     scheme_of,
     shard_of_rank,
 )
+from sharpdp.integrations.written_state import check_layers
 from sharpdp.learn.ranks import Ranks
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
@@ -104,14 +106,37 @@ WATCH = (
 )
 
 
+BY_ITSELF = (
+    "model and loss get the examples that were handed out, unmixed, and treat each by itself"
+)
+"""What cannot be seen of a step; how many examples it uses can."""
+
+NO_ERRORS = "no record makes the model or the loss raise"
+"""Such a record would stop the run, which everyone can see."""
+
+EXACT = "the floating point of Opacus counts as exact and its pseudo-random noise as Gaussian"
+"""`docs/how-to/opacus.md` says by how much one record can move a sum in single precision."""
+
+UNWATCHED = "nothing but the optimizer writes parameters and buffers of the model"
+
+SECRET_ORDER = "the seed of torch's generator, from which batches follow, stays secret"
+
+SECRET_NOISE = "the seed of the generator from which Opacus draws noise stays secret"
+
+
 class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     """An Opacus accountant that certifies a plan only for a loader that follows it.
 
     It must be shown the loader: as ``loader=``, or by `watch` once Opacus' `make_private` has returned
     the final one. Training must iterate over the loader that `watch` returns (the attribute `loader`).
-    From then on every step is checked: it must use exactly one new batch of that loader, at the plan's
-    noise multiplier and sample rate, and be within the plan's steps. What does not match raises, before
-    the optimizer moves the model. Without a loader there is no epsilon.
+    From then on every step is checked: it must use exactly one new batch of that loader, with a gradient
+    for each of its examples and no other, at the plan's noise multiplier and sample rate, and be within
+    the plan's steps. Batches count when they reach training, also if workers load them ahead. Steps of
+    any other optimizer along gradients of the same parameters are refused. What does not match raises,
+    before the optimizer moves the model. Without a loader there is no epsilon.
+
+    It counts examples and does not know them: examples that were mixed or exchanged are not seen.
+    `guarantee.holds_when` lists what is left to be ensured.
 
     `get_epsilon` is the certified upper side; `guarantee` has everything else. The neighbors are those
     of zero-out, for every scheme: Opacus divides by the size of the data set over the length of the
@@ -128,12 +153,11 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     Attributes:
         scheme: the batch scheme of the plan.
         loader: the loader to iterate over; None before `watch`.
-        given_generator: the ``noise_generator`` that `make_private` was given; None if it made its own.
 
     Raises:
         InvalidArgument: The loader does not follow the plan.
         WrongType: plan is neither a `DPSGD` nor a batch scheme.
-        Unsupported: It cannot be determined which batches the loader draws.
+        Unsupported: It cannot be determined which batches the loader draws, or in which order.
     """
 
     history: list[tuple[float, float, int]]
@@ -155,25 +179,42 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self.loader: Any = None
         self._ran = scheme
         self._counter: BatchSampler | CountedBatches | None = None
-        self._ahead = self._used = self._before = 0
+        self._steps: WatchedSteps | None = None
+        self._is_noise_secret = False
+        self._ahead = self._before = self._of_empty = 0
+        self._next: int | None = None
         self._counted: int | None = None
-        self.given_generator: Any = None
         if loader is not None:
             self.watch(loader, collate=collate)
 
-    def watch(self, loader: Any, *, collate: Callable[[list[Any]], Any] | None = None) -> Any:
+    def watch(
+        self,
+        loader: Any,
+        *,
+        collate: Callable[[list[Any]], Any] | None = None,
+        module: Any = None,
+        optimizer: Any = None,
+    ) -> Any:
         """Check that a loader follows the plan, and return the loader over which training must iterate.
+
+        With the module and the optimizer it is also seen, as in runs of our `make_private`, who else
+        writes parameters or buffers. A `BatchMemoryManager` needs the optimizer: the accountant sees the
+        pieces of a batch only if it knows the optimizer before the first of them.
 
         Args:
             loader: the loader that training was to use; with Opacus' own `make_private`, the one that it
                 returned.
             collate: see `sharpdp.integrations.torch.scheme_of`.
+            module: the module that Opacus' `make_private` returned, to be given with the optimizer; None
+                if its state is not watched.
+            optimizer: the optimizer that it returned; None to watch it from its first step on.
 
         Returns:
             The loader to iterate over, which is the attribute `loader` as well.
 
         Raises:
-            Unsupported: it cannot be determined which batches the loader draws.
+            Unsupported: it cannot be determined which batches the loader draws, or a layer of the module
+                writes its parameters or buffers.
             InvalidArgument: they are not those of the plan.
         """
         epochs = self.scheme.epochs if isinstance(self.scheme, EpochScheme) else 1
@@ -194,8 +235,12 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self.loader, self._counter = counted_loader(loader, loaded)
         self._ran = loaded
         self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
+        self._of_empty = int(getattr(loader.collate_fn, "rand_on_empty", False))
         self._resume(before)
         self._stop()
+        if optimizer is not None:
+            _check_clips(optimizer)
+            self._steps = WatchedSteps(optimizer, module)
         return self.loader
 
     def count_in(
@@ -256,7 +301,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
         Returns:
             A function of the optimizer. It raises `Unsupported` for an optimizer whose steps are not
-            those of the plan, and `InvalidArgument` for several batches in one step.
+            those of the plan, and `InvalidArgument` for several batches in one step, or for more or
+            fewer examples than those of the batch.
 
         Raises:
             InvalidArgument: The sample rate is not that of the plan.
@@ -277,16 +323,26 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                     f"a step must use one batch of the scheme; got {together} batches, in which a record "
                     "may come more than once. Use BatchMemoryManager for large batches."
                 )
-            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
+            if self._steps is None or self._steps.optimizer is not optimizer:
+                _check_clips(optimizer)
+                self._steps = WatchedSteps.from_first_step(optimizer)
+            self.step(
+                noise_multiplier=optimizer.noise_multiplier,
+                sample_rate=sample_rate,
+                examples=self._steps.examples,
+            )
 
         return hook
 
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+    def step(
+        self, *, noise_multiplier: float, sample_rate: float, examples: int | None = None
+    ) -> None:
         """Count one step, if noise, sample rate and batch are those of the plan.
 
         Args:
             noise_multiplier: Noise standard deviation over the clipping norm, from 1e-30 to 1e30.
             sample_rate: One over the batches of an epoch of the plan.
+            examples: How many examples have a gradient in the step; None if that is not known.
 
         Raises:
             BudgetExceeded: The budget of `count_in` allows no more steps.
@@ -310,7 +366,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             )
         if self._counted is not None and steps >= self._counted:
             check_counted(self._counted, self.scheme.steps, "steps")
-        self._check_batch(steps)
+        self._use_batch(steps, examples)
         self.history = [(multiplier, rate, steps + 1)]
 
     def state_dict(self, destination: Any = None) -> Any:
@@ -384,14 +440,17 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     def guarantee(self) -> Guarantee:
         """The privacy of the steps taken so far, at least one, under zero-out.
 
-        It holds for a number of steps that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
+        Its `holds_when` says what the accountant cannot see. It holds for a number of steps that was
+        fixed in advance, a budget included. If results decide when to stop, take that of the whole plan,
+        or `sharpdp.budget.ex_post_epsilon`.
         """
         if self._counter is None:
             raise InvalidArgument(
                 "the accountant must have seen the loader to certify anything; got none, and a sample "
                 f"rate does not tell Poisson from shuffled batches. {WATCH}"
             )
+        if self._steps is not None:
+            self._steps.check_nothing_written()
         if not self.history:
             if self._begun():
                 raise InvalidArgument(
@@ -402,12 +461,20 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         noise, _, steps = self.history[-1]
         run = DPSGD(self._ran, noise_multiplier=noise)
         taken = run.stopped_after(max(steps, self._begun()))
-        return account(taken, adjacency=Adjacency.ZERO_OUT).provided(*self._conditions())
+        answer = account(taken, adjacency=Adjacency.ZERO_OUT)
+        return answer.provided(*self._conditions())
 
-    def _conditions(self) -> tuple[str, ...]:
-        """What must be true of keys and generators that were given."""
-        ours = self._counter.conditions if isinstance(self._counter, BatchSampler) else ()
-        return (*ours, *conditions_on(self.given_generator))
+    def _conditions(self) -> Iterator[str]:
+        """What nobody can see from here."""
+        yield from (BY_ITSELF, NO_ERRORS, EXACT)
+        if self._steps is None or not self._steps.is_state_watched:
+            yield UNWATCHED
+        if isinstance(self._counter, CountedBatches):
+            yield SECRET_ORDER
+        elif self._counter is not None:
+            yield from self._counter.conditions
+        if not self._is_noise_secret:
+            yield SECRET_NOISE
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper side of epsilon at delta; 0 before the first batch of the loader that was seen.
@@ -456,8 +523,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     def _resume(self, begun: int) -> None:
         """Take what was begun before as settled, and expect one batch for each step from here on."""
-        self._before = begun
-        self._used = 0 if self._counter is None else self._counter.handed_out
+        self._before, self._next = begun, None
+        if self._counter is not None and self._counter.deliveries is not None:
+            self._counter.deliveries.forget()
 
     def _check_rate(self, sample_rate: float) -> float:
         """Refuse a sample rate that is not one over the batches of an epoch of the plan."""
@@ -471,28 +539,44 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             raise invalid("sample_rate", f"1 / {words}, as the plan has it", rate, hint)
         return rate
 
-    def _check_batch(self, steps: int) -> None:
-        """Refuse a step that did not use exactly one new batch of the loader."""
-        if self._counter is None:
+    def _use_batch(self, steps: int, examples: int | None) -> None:
+        """Use up the next batch of the loader; refuse a step that did not use it, once and alone."""
+        arrived = None if self._counter is None else self._counter.deliveries
+        if arrived is None:
             raise InvalidArgument(
                 f"the accountant must have seen the loader before the first step; got none. {WATCH}"
             )
-        fresh = self._counter.handed_out - self._used
-        if fresh < 1 or self._place() <= steps:
+        # a loader of others over our sampler does not say what it has delivered
+        is_noted = bool(arrived.delivered or arrived.passes)
+        waiting = arrived.delivered if is_noted else arrived.drawn
+        if not waiting or self._place() <= steps:
             raise InvalidArgument(
                 "a step must use a new batch of the loader that the accountant watches; got none since "
                 "the last step. Iterate over accountant.loader: Opacus replaces the loader that it is "
                 "given with poisson_sampling=True; and after a restart, set the sampler to its state."
             )
-        if fresh > 1 + self._ahead:
+        number, length = waiting[0]
+        ahead = 0 if is_noted else self._ahead
+        left_out = 0 if self._next is None else number - self._next
+        # Opacus is told of every piece of a batch when it is drawn, and forgets it with its step
+        signaled = 0 if is_noted or self._steps is None else self._steps.signaled
+        together = max(len(waiting) - ahead + left_out, 1 + (signaled > ahead))
+        if together > 1:
             raise InvalidArgument(
-                f"every batch must be one step; got {fresh - self._ahead} batches for one step. Batches "
-                "that are skipped or added up are not those of the plan; use BatchMemoryManager for "
-                "large batches."
+                f"every batch must be one step; got {together} batches for one step. Batches that are "
+                "skipped or added up are not those of the plan, and batches that workers have loaded are "
+                "lost if a pass is broken off; use BatchMemoryManager for large batches."
+            )
+        if examples is not None and examples not in {length, length or self._of_empty}:
+            raise InvalidArgument(
+                f"a step must use the examples of its batch, each of them once; got gradients of "
+                f"{examples} examples for a batch of {length}. Each of them is clipped by itself, so "
+                "that copies of a record add up. Average the losses of copies of one example."
             )
         if self._begun() > self.scheme.steps:
             raise invalid("steps", f"at most the {self.scheme.steps} of the scheme", self._begun())
-        self._used += 1
+        waiting.popleft()
+        self._next = number + 1
 
 
 def make_private(
@@ -520,7 +604,9 @@ def make_private(
 
     With ``grad_sample_mode="ghost"`` the fourth part of what is returned is the loss, which takes the
     place of ``criterion``: it must return one number for each example, and its ``backward`` alone clips.
-    A step along other gradients is refused, in every mode also one of the optimizer that was passed.
+    A step along other gradients is refused, in every mode also one of the optimizer that was passed or of
+    any other one. So are steps with more or fewer examples than their batch, and models whose forward
+    passes write parameters or buffers.
 
     On several processes the module must be Opacus' `DifferentiallyPrivateDistributedDataParallel`, and
     every rank must make the same call with the whole data set. Each of them loads its part of every
@@ -552,8 +638,8 @@ def make_private(
         InvalidArgument: An option contradicts the plan, the data are not of the plan's size, or ranks
             were given different things.
         WrongType: plan is no `DPSGD`.
-        Unsupported: The model is spread over devices, has parameters of low precision, or uses a mode
-            whose steps cannot be checked.
+        Unsupported: The model is spread over devices, has parameters of low precision or layers that
+            write when they are called, or uses a mode whose steps cannot be checked.
         BudgetExceeded: The budget does not allow a single step.
     """
     given: object = plan
@@ -572,6 +658,7 @@ def make_private(
         )
     ranks = Ranks.of_process()
     _check_module(module, ranks)
+    check_layers(module)
     scheme: Any = plan.batches
     secret = ranks.from_first(partial(secrets.token_bytes, KEY_BYTES)) if key is None else key
     sampler = BatchSampler(
@@ -588,9 +675,9 @@ def make_private(
         )
     accountant = SchemeAccountant(plan)
     batches = accountant.watch(drawn)
-    accountant.given_generator = options.get("noise_generator")
-    if accountant.given_generator is None:
+    if options.get("noise_generator") is None:
         options["noise_generator"] = _seeded_by_the_system(module)
+        accountant._is_noise_secret = True
     engine = PrivacyEngine()
     private, stepper, *criterion, batches = engine.make_private(
         module=module,
@@ -609,7 +696,7 @@ def make_private(
     if budget is not None:
         accountant.count_in(budget, key=budget_key, group_size=group_size)
     checked = [_CheckedLoss(loss, stepper) for loss in criterion]
-    _move_by(stepper)
+    accountant._steps = WatchedSteps(stepper, private)
     return private, stepper, *checked, batches, engine
 
 
@@ -622,7 +709,9 @@ def finished_run(
     are drawn; the loader says the latter.
 
     Holds when: the loader is the one that was trained on, no pass over it was broken off, and what
-    `scheme_of` asks for.
+    `scheme_of` asks for. A history does not tell what `SchemeAccountant` looks at during training: every
+    step used the examples of one batch, each of them once, clipped, and only these steps wrote the
+    parameters and buffers of the model.
 
     Args:
         engine: Opacus' PrivacyEngine, or its accountant, after the last step.
@@ -663,26 +752,14 @@ def finished_run(
     return runs[0] if len(runs) == 1 else Sequence(runs)
 
 
-def _move_by(stepper: Any) -> None:
-    """Refuse steps of the optimizer inside of Opacus' that do not follow a noisy sum, each by one."""
-    noisy_sum, is_noisy = stepper.pre_step, False
-
-    def pre_step(*arguments: Any) -> Any:
-        nonlocal is_noisy
-        is_noisy = bool(noisy_sum(*arguments))
-        return is_noisy
-
-    def before(*_: Any) -> None:
-        nonlocal is_noisy
-        if not is_noisy:
-            raise InvalidArgument(
-                "optimizer must be the one that make_private returned; got a step of the one inside of "
-                "it, along gradients that are not clipped and have no noise."
-            )
-        is_noisy = False
-
-    stepper.pre_step = pre_step
-    stepper.original_optimizer.register_step_pre_hook(before)
+def _check_clips(optimizer: Any) -> None:
+    """Refuse ghost clipping by Opacus alone, which adds noise to gradients whether clipped or not."""
+    if isinstance(optimizer, DPOptimizerFastGradientClipping):
+        raise Unsupported(
+            f"optimizer must clip the gradients that it sums up; got {type(optimizer).__name__} of "
+            "Opacus' make_private, which cannot tell whether they were. Use that of sharpdp, whose loss "
+            "can."
+        )
 
 
 class _CheckedLoss:
@@ -722,6 +799,12 @@ class _CheckedLoss:
                 "every trainable parameter must have a gradient norm for each example; got none for "
                 "some. Call module.train() before the loss is computed, and use the whole module."
             ) from fault
+        norms = {len(parameter._norm_sample) for parameter in losses.module.trainable_parameters}
+        if norms != {len(each)}:
+            raise InvalidArgument(
+                f"criterion must give one loss for each example; got {len(each)} losses and norms of "
+                f"{', '.join(map(str, sorted(norms)))} gradients."
+            )
         self._clipped = [(parameter.grad, parameter.grad._version) for parameter in trainable]
 
     def _checked_step(self, *arguments: Any) -> Any:

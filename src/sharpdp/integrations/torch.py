@@ -14,12 +14,14 @@ import importlib
 import math
 import secrets
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp._validate import (
     HintedKeywords,
@@ -50,12 +52,62 @@ __all__ = [
     "shared_key",
 ]
 
+Indices = NDArray[np.int64]
+
 COMPARED = 8
 """Examples that ranks compare before they train together."""
 
 DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
 
 DISTRIBUTED = "Give every process its shard: BatchSampler(scheme, key, shard=shard_of_rank())."
+
+
+class Deliveries:
+    """Batches on their way from a sampler to training: the number of each in the run, and its length.
+
+    A loader with worker processes asks for batches ahead of training, so that a sampler does not know
+    which of them training has seen. The loader of `counted_loader` does: it notes each batch as it hands
+    it out. Another loader over the same sampler, such as that of Opacus' `BatchMemoryManager`, does not.
+
+    Attributes:
+        drawn: Batches that the sampler gave, and that were not delivered.
+        delivered: Batches that reached training, and were not used up by a step.
+        passes: Passes under way over the loader that notes what it hands out.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is drawn yet."""
+        self.drawn: deque[tuple[int, int]] = deque()
+        self.delivered: deque[tuple[int, int]] = deque()
+        self.passes = 0
+
+    def noted(self, start: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """The batches of a new pass, each noted when it is handed out.
+
+        Args:
+            start: Starts the pass of a loader, which may draw some batches ahead at once.
+
+        Returns:
+            The same batches. Those that an earlier pass has drawn and not delivered are lost.
+        """
+        self.drawn.clear()
+        self.passes += 1
+        return self._noted(start())
+
+    def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            for batch in batches:
+                self.delivered.append(self.drawn.popleft())
+                yield batch
+        finally:
+            self.passes -= 1
+            if not self.passes:
+                self.drawn.clear()
+
+    def forget(self) -> None:
+        """Take everything so far as settled."""
+        self.drawn.clear()
+        self.delivered.clear()
 
 
 class BatchSampler(HintedKeywords):
@@ -113,7 +165,8 @@ class BatchSampler(HintedKeywords):
                 f"key must be given, the same to every worker, with shard = {short_repr(shard)}; "
                 "got None. Try shared_key()."
             )
-        self.scheme, self.shard, self.step, self.handed_out = scheme, shard, 0, 0
+        self.scheme, self.shard, self.step = scheme, shard, 0
+        self.deliveries: Deliveries | None = None
         self.key = secrets.token_bytes(KEY_BYTES) if key is None else key
         self.conditions = conditions_on(key)
         limit = count(steps_per_pass=scheme.steps if steps_per_pass is None else steps_per_pass)
@@ -231,7 +284,8 @@ class BatchSampler(HintedKeywords):
                     "Make a sampler of its own for each run."
                 )
             self.step += 1
-            self.handed_out += 1
+            if self.deliveries is not None:
+                self.deliveries.drawn.append((step, len(batch)))
             yield batch.tolist()
 
     def _fingerprint(self) -> str:
@@ -252,7 +306,8 @@ class CountedBatches:
     def __init__(self, sampler: Any, scheme: BatchScheme) -> None:
         """Nothing is handed out yet."""
         self.sampler, self.scheme = sampler, scheme
-        self.handed_out, self.begun = 0, 0
+        self.begun, self._drawn = 0, 0
+        self.deliveries = Deliveries()
 
     def __len__(self) -> int:
         """Number of batches per pass."""
@@ -266,7 +321,8 @@ class CountedBatches:
         for batch in self.sampler:
             if not by_pass:
                 self._begin(1)
-            self.handed_out += 1
+            self.deliveries.drawn.append((self._drawn, len(batch)))
+            self._drawn += 1
             yield batch
 
     def _begin(self, steps: int) -> None:
@@ -439,21 +495,37 @@ def _plain(batch: Any) -> list[object]:
 
 
 def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler | CountedBatches]:
-    """A loader over the same batches whose batch sampler counts them, and that sampler.
+    """A loader over the same batches that notes those it hands out, and its sampler, which counts them.
 
-    A loader over a `BatchSampler` counts already and is returned as it is. Any other is made anew from
-    its parts, over `CountedBatches` of the scheme; batches of the old loader are not counted.
+    It is made anew from the parts of the loader: over its `BatchSampler`, or over `CountedBatches` of the
+    scheme. Batches of the old loader are not noted, and counted only by a `BatchSampler`.
     """
+    if getattr(loader, "in_order", True) is False:
+        raise _unknown(
+            loader, "with in_order=False hands out batches as they are ready", "Leave it out."
+        )
     sampler = loader.batch_sampler
-    if isinstance(sampler, BatchSampler):
-        return loader, sampler
-    counted = CountedBatches(sampler, scheme)
+    if not isinstance(sampler, BatchSampler):
+        sampler = CountedBatches(sampler, scheme)
+    elif sampler.deliveries is None:
+        sampler.deliveries = Deliveries()
     names = (
         *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
         *("multiprocessing_context", "generator", "prefetch_factor", "persistent_workers"),
     )
     options = {name: getattr(loader, name) for name in names}
-    return _torch("utils.data").DataLoader(batch_sampler=counted, **options), counted
+    return _noting_loader()(batch_sampler=sampler, **options), sampler
+
+
+@cache
+def _noting_loader() -> Any:
+    """The class of loaders over a sampler of ours that note the batches they hand out."""
+
+    class NotingLoader(_torch("utils.data").DataLoader):  # type: ignore[misc]  # torch is optional
+        def __iter__(self) -> Iterator[Any]:
+            return self.batch_sampler.deliveries.noted(super().__iter__)  # type: ignore[no-any-return]
+
+    return NotingLoader
 
 
 def batches_per_pass(scheme: Any) -> tuple[int, ...]:
@@ -508,7 +580,8 @@ def scheme_of(
     data = _torch("utils.data")
     if not isinstance(loader, data.DataLoader):
         raise WrongType(f"loader must be a torch DataLoader; got {short_repr(loader)}.")
-    if type(loader) not in (data.DataLoader, _opacus("data_loader", "DPDataLoader")):
+    known = (data.DataLoader, _opacus("data_loader", "DPDataLoader"), _noting_loader())
+    if type(loader) not in known:
         raise _unknown(loader, "may change the batches", "Pass the DataLoader inside it.")
     if isinstance(loader.dataset, data.IterableDataset):
         raise _unknown(
@@ -655,19 +728,90 @@ def _check_collate(used: Any, vouched: Any) -> None:
 
 
 def check_records(dataset: Any) -> None:
-    """Refuse the ways of torch to have one record at two indices."""
-    data = _torch("utils.data")
-    hint = "A record at two indices is in twice as many batches. Keep one."
-    if isinstance(dataset, data.Subset):
-        size = len(dataset.dataset)
-        if len({int(index) % size for index in dataset.indices}) < len(dataset.indices):
-            raise _unknown(dataset, "has an index more than once", hint)
-        check_records(dataset.dataset)
-    elif isinstance(dataset, data.ConcatDataset):
-        if len(set(map(id, dataset.datasets))) < len(dataset.datasets):
-            raise _unknown(dataset, "has a data set more than once", hint)
-        for part in dataset.datasets:
-            check_records(part)
+    """Refuse a data set that is known to have one record at two indices.
+
+    Every index is followed to the data set in which the record lies: through torch's `Subset` and
+    `ConcatDataset`, nested in any way, and through wrappers of one's own that keep the data set inside as
+    `dataset`, with `indices` or as many examples. Rows of tensors and arrays are told apart by where they
+    lie in memory, so that slices that overlap are found, too. Copies of a record are not.
+    """
+    if not _has_parts(dataset):
+        return
+    sources, places = _origins(dataset, {})
+    order = np.lexsort((places, sources))
+    again = (np.diff(sources[order]) == 0) & (np.diff(places[order]) == 0)
+    if again.any():
+        first = int(np.flatnonzero(again)[0])
+        one, other = sorted((int(order[first]), int(order[first + 1])))
+        raise _unknown(
+            dataset,
+            f"has a record more than once: the one at index {one} is at index {other}, too",
+            "A record at two indices is in twice as many batches. Keep one.",
+        )
+
+
+def _has_parts(dataset: Any) -> bool:
+    """Whether a data set is known to take its records from others, which may be the same."""
+    parts = isinstance(dataset, _torch("utils.data").ConcatDataset)
+    return parts or _inside(dataset) is not None
+
+
+def _inside(dataset: Any) -> tuple[Any, Any] | None:
+    """The data set that another one wraps, and at which of its indices; None if that is not known."""
+    inner, length = getattr(dataset, "dataset", None), _length(dataset)
+    size = None if inner is None else _length(inner)
+    if size is None or length is None:
+        return None
+    indices = getattr(dataset, "indices", None)
+    if indices is None:
+        return (inner, range(size)) if size == length else None
+    return (inner, indices) if _length(indices) == length else None
+
+
+def _origins(dataset: Any, found: dict[int, tuple[Indices, Indices]]) -> tuple[Indices, Indices]:
+    """For every index the number of the source in which its record lies, and its place there.
+
+    What was found for a data set, by its identity, is kept: it may be inside of many others.
+    """
+    if id(dataset) in found:
+        return found[id(dataset)]
+    inside, addresses = _inside(dataset), _addresses(dataset)
+    if isinstance(dataset, _torch("utils.data").ConcatDataset):
+        parts = [_origins(part, found) for part in dataset.datasets]
+        sources, places = map(np.concatenate, zip(*parts, strict=True))
+    elif inside is not None:
+        inner, indices = inside
+        sources, places = _origins(inner, found)
+        chosen = np.asarray(indices)
+        if chosen.dtype.kind not in "iu":
+            chosen = np.fromiter(map(int, indices), np.int64, len(indices))
+        if len(chosen) and not -len(places) <= chosen.min() <= chosen.max() < len(places):
+            outside = f"has indices from {chosen.min()} to {chosen.max()} of {len(places)} examples"
+            raise _unknown(dataset, outside, "Use those that exist.")
+        sources, places = sources[chosen], places[chosen]
+    elif addresses is not None:
+        sources, places = np.full(len(addresses), -1), addresses
+    else:
+        size = _length(dataset) or 0
+        sources, places = np.full(size, len(found)), np.arange(size)
+    found[id(dataset)] = sources, places
+    return sources, places
+
+
+def _addresses(dataset: Any) -> Indices | None:
+    """Where the rows of tensors or of an array begin in memory; None for anything else."""
+    is_tensors = type(dataset) is _torch("utils.data").TensorDataset
+    for array in dataset.tensors if is_tensors else (dataset,):
+        if isinstance(array, np.ndarray):
+            start, step = array.__array_interface__["data"][0], array.strides[0]
+        elif isinstance(array, _torch("").Tensor) and array.layout is _torch("").strided:
+            start, step = array.data_ptr(), array.stride(0) * array.element_size()
+        else:
+            continue
+        if start and step and math.prod(array.shape):  # else all rows are in one place, or nowhere
+            rows: Indices = start + step * np.arange(len(array))
+            return rows
+    return None
 
 
 def _epochs(epochs: int | None) -> int:

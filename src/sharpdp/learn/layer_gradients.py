@@ -3,17 +3,22 @@
 A batch goes through the model as a whole. The gradient of an example in the weights of a layer is then a
 product of what went into the layer and of the derivative of the loss in what came out of it, both those
 of this example alone. That holds if no layer mixes examples. `layers_of` therefore takes only layers that
-are known not to, of exactly these types and without hooks; for every other model gradients are taken one
-by one (`torch.func.vmap`), where nothing can mix.
+are known not to, of exactly these types, as torch defines them, and without hooks of their own or of all
+modules; for every other model gradients are taken one by one (`torch.func.vmap`), where nothing can mix:
+a hook is called there with one example at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
+from torch.nn.modules import module as all_modules
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 __all__ = ["Layers", "layer_gradients", "layers_of"]
 
@@ -26,6 +31,28 @@ _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
     *("_state_dict_hooks", "_state_dict_pre_hooks"),
 )
+_HOOKS_OF_ALL = (
+    *("_global_forward_hooks", "_global_forward_pre_hooks"),
+    *("_global_backward_hooks", "_global_backward_pre_hooks"),
+)
+
+
+def _functions(kind: type[nn.Module]) -> tuple[Callable[..., object], ...]:
+    """What runs when a module of this class is called."""
+    return kind.forward, kind.__call__, kind._call_impl, kind._wrapped_call_impl
+
+
+def _is_of_torch(function: Callable[..., object]) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and Path(torch.__file__).parent in Path(code.co_filename).parents
+
+
+_KNOWN: dict[type[nn.Module], tuple[Callable[..., object], ...]] = {
+    kind: _functions(kind)
+    for kind in (nn.Sequential, nn.Linear, nn.Conv2d, *_WITHOUT_PARAMETERS)
+    if all(map(_is_of_torch, _functions(kind)))
+}
+"""Classes of torch that are taken, with their functions: another one may be put in their place later."""
 
 Layers = list[tuple[str, nn.Module]]
 """Layers in the order in which they are called, by their names in the model."""
@@ -40,7 +67,7 @@ def layers_of(model: nn.Module) -> Layers | None:
     True
     """
     layers: Layers = []
-    if not _gather("", model, layers):
+    if _is_watched_by_others() or not _gather("", model, layers):
         return None
     parameters = [id(value) for _, layer in layers for value in layer.parameters()]
     if len(set(parameters)) < len(parameters):  # a layer or a weight that is used twice
@@ -48,8 +75,20 @@ def layers_of(model: nn.Module) -> Layers | None:
     return layers
 
 
+def _is_watched_by_others() -> bool:
+    """Whether something sees the batch in every module, or in every function of torch."""
+    hooks = any(getattr(all_modules, kind, None) for kind in _HOOKS_OF_ALL)
+    modes: list[object] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return hooks or any(type(one) is not DeviceContext for one in modes)
+
+
 def _gather(name: str, module: nn.Module, layers: Layers) -> bool:
     if "forward" in module.__dict__ or any(getattr(module, kind, None) for kind in _HOOKS):
+        return False
+    if (
+        _KNOWN.get(type(module)) != _functions(type(module))
+        or module._compiled_call_impl is not None
+    ):
         return False
     if type(module) is nn.Sequential:
         children = ((f"{name}.{key}" if name else key, one) for key, one in module._modules.items())
@@ -59,8 +98,7 @@ def _gather(name: str, module: nn.Module, layers: Layers) -> bool:
         return module.groups == 1 and module.padding_mode == "zeros" and module.padding != "same"
     if type(module) is nn.Flatten:
         return module.start_dim == 1
-    is_plain = type(module) is nn.Linear or type(module) in _WITHOUT_PARAMETERS
-    return is_plain and not getattr(module, "inplace", False)
+    return not getattr(module, "inplace", False)
 
 
 def layer_gradients(
