@@ -23,7 +23,7 @@ from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
 from sharpdp.mechanisms.composed import Grouped
-from sharpdp.pairs.chained import chained
+from sharpdp.pairs.chained import chained, either_way
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
@@ -51,6 +51,9 @@ TRAINED = (
 ALIGNED = (
     "the gradients of a group are as long as the clipping norm and point one way in every step"
 )
+ORDERED = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
+"""Notions under which one data set lacks what the other has, so that all links of a chain point one way."""
+
 LEAST_WEIGHT = 1e-200
 """Mixtures in which a group is missing less often than this are left to other lower sides."""
 
@@ -190,7 +193,10 @@ def group_privacy_upper(
 
     Numerics: see `pairs.chained`.
     """
-    return tuple((chained([pair] * mechanism.group_size, width), count) for pair, count in pairs)
+    notion, size = _stated(mechanism, adjacency), mechanism.group_size
+    if notion not in ORDERED:
+        pairs = tuple((either_way(pair, width), count) for pair, count in pairs)
+    return tuple((chained([pair] * size, width), count) for pair, count in pairs)
 
 
 @bound(
