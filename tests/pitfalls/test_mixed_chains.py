@@ -75,7 +75,9 @@ def chain(links: list[Pmfs]) -> list[Law]:
                     after.append(at(later, after[-1], last=not last))
                 events.add((*reversed(before), *after))
     ordered = sorted(events)
-    assert all(a <= b for one, two in itertools.pairwise(ordered) for a, b in zip(one, two, strict=True))
+    assert all(
+        a <= b for one, two in itertools.pairwise(ordered) for a, b in zip(one, two, strict=True)
+    )
     cells = [
         [b - a for a, b in zip(one, two, strict=True)] for one, two in itertools.pairwise(ordered)
     ]

@@ -43,7 +43,7 @@ from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, LaplacePair, Pair, 
 from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
-__all__ = ["chained", "either_way"]
+__all__ = ["chained", "either_way", "ladder", "pair_above"]
 
 _FINEST, _GROWTH = 0.02, 400.0
 """Thresholds of the last link: a fiftieth of the typical loss apart at zero, one in 400 far out. Errors
@@ -119,7 +119,7 @@ def either_way(pair: Pair, width: float = STANDARD_WIDTH) -> Pair:
         losses = np.union1d(losses, _crossings(losses, *(_log_call(way, losses) for way in both)))
     log_high = np.max([_log_call(way, losses) for way in both], axis=0) + _MARGIN
     values = losses, np.minimum.accumulate(np.minimum(log_high, 0.0))
-    above = _pair_above(values, values)
+    above = pair_above(values, values)
     if isinstance(link, AtomicPair) and isinstance(above, ProfilePair):
         return above.outcomes
     return above
@@ -164,11 +164,20 @@ def _above(links: tuple[Pair, ...], width: float) -> Pair:
     """A pair with finitely many outcomes above the chain."""
     back = tuple(link.reverse() for link in reversed(links))
     ahead = _knots(links, width)
-    return _pair_above(ahead, ahead if back == links else _knots(back, width))
+    return pair_above(ahead, ahead if back == links else _knots(back, width))
 
 
-def _pair_above(ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> Pair:
-    """A pair above these values of its profile and of its reverse's: losses from zero on, and logarithms."""
+def pair_above(ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> Pair:
+    """A pair with finitely many outcomes above given values of a profile, and of that of the reverse.
+
+    Args:
+        ahead: Losses from zero on, rising, and logarithms of values that are not below the profile there;
+            what is left at the last loss counts as revealed.
+        behind: The same for the profile with P and Q exchanged.
+
+    Returns:
+        The pair.
+    """
     # the total variation is the same in both directions
     log_at_zero = min(ahead[1][0], behind[1][0])
     for share in _REVEALED:
@@ -340,12 +349,21 @@ def _ladder(link: Pair, width: float) -> Array:
     """Thresholds on both sides of zero, where the link has values."""
     low, high = link.accurate_range
     at_zero = float(np.exp(link.log_hockey_stick(np.zeros(1))[0])) + link.infinite_p
-    finer = min(max(np.sqrt(width / STANDARD_WIDTH), 0.05), 4.0)
-    unit = _FINEST * finer * max(min(2.5 * at_zero, 1.0), _LEAST)
-    ahead, behind = (_rungs(min(end, _LARGEST_LOSS), unit, _GROWTH / finer) for end in (high, -low))
-    losses = np.concatenate([-behind[::-1], [0.0], ahead])
+    ahead, behind = (ladder(min(end, _LARGEST_LOSS), at_zero, width) for end in (high, -low))
+    losses = np.concatenate([-behind[:0:-1], ahead])
     visible = (link.log_hockey_stick(losses) > _SMALLEST_LOG) | (losses == 0.0)
     return np.asarray(losses[visible])
+
+
+def ladder(end: float, at_zero: float, width: float) -> Array:
+    """Thresholds from zero to the end, closest at zero, for a profile with this value there.
+
+    >>> [float(loss) for loss in ladder(0.0, 0.5, 1e-3)]
+    [0.0]
+    """
+    finer = min(max(np.sqrt(width / STANDARD_WIDTH), 0.05), 4.0)
+    unit = _FINEST * finer * max(min(2.5 * at_zero, 1.0), _LEAST)
+    return np.append(0.0, _rungs(end, unit, _GROWTH / finer))
 
 
 def _rungs(end: float, unit: float, growth: float) -> Array:
