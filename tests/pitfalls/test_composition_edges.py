@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from flint import arb
@@ -444,3 +445,13 @@ class TestNextToTheMassAtInfinity:
             assert exact.delta(float(answer.lower)) >= delta
             assert exact.delta(float(answer.upper)) <= delta
         assert answer.upper <= answer.lower * 1.001
+
+
+@pytest.mark.parametrize("count", [10**9, 10**15])
+def test_one_kind_of_outcome_many_times(count: int) -> None:
+    """Listing the results of a pair with one finite loss took memory for every repetition."""
+    answer = dp.account(dp.ApproximateDP(epsilon=0, delta=1e-15) * count).advantage()
+    with mpmath.workdps(40):
+        exact = 1 - (1 - mpmath.mpf(1e-15)) ** count
+    assert answer.lower <= exact <= answer.upper
+    assert answer.upper <= 1.000001 * answer.lower

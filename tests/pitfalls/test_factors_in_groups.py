@@ -41,7 +41,8 @@ def test_a_round_of_factors_is_chained_as_a_whole(name: str) -> None:
     single = next(one for one in bounds_for(run, ZERO_OUT) if one.name == name)
     rounds = single.rounds_of_factors(run, ZERO_OUT)
     pairs = single(run, ZERO_OUT)
-    assert rounds >= 1 and all(count % rounds == 0 for _, count in pairs)
+    assert rounds >= 1
+    assert all(count % rounds == 0 for _, count in pairs)
     whole = Composition(tuple((pair, count // rounds) for pair, count in pairs))
     found = upper_of(Grouped(run, 2), name)(Grouped(run, 2), ZERO_OUT)
     assert [count for _, count in found] == [rounds]
@@ -95,7 +96,7 @@ def test_two_records_in_blocks_of_their_own(size: int) -> None:
 
 
 def test_added_groups_where_the_number_of_records_counts() -> None:
-    """A group passes through data sets of other sizes than the plan's; zero-out and replace-one are left."""
+    """A group passes through data sets of other sizes than the plan's; other notions are left."""
     truncated = dp.DPSGD(RUNS["overflow_revealed_upper"], noise_multiplier=0.8)
     last = dp.LastIterate(
         dp.PoissonBatches(dataset_size=1000, batch_size=100, steps=50),

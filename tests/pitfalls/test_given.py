@@ -531,7 +531,7 @@ def test_points_of_a_curve_composed(seed):
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-160])
 @pytest.mark.parametrize("other", [([1.5, 0.1], [0.5, 0.5]), ([1.5, 0.5], [0.9, 0.1])])
 def test_losses_next_to_zero_end(tiny: float, other: tuple[list[float], list[float]]) -> None:
-    """Masses beyond all doubles were neither positive nor negative, and the search for a chord went on."""
+    """Masses beyond all doubles have no sign, and the search for a chord went on."""
     nearly_none = dp.PrivacyLoss(losses=[tiny], masses=[1.0], rounding="pessimistic")
     losses, masses = other
     table = dp.PrivacyLoss(
