@@ -19,7 +19,9 @@ ZERO_OUT = dp.Adjacency.ZERO_OUT
 
 def upper_of(mechanism: dp.Mechanism, base: str):
     """The group bound that converts one bound on single records."""
-    return next(one for one in bounds_for(mechanism, ZERO_OUT) if one.base and one.base.name == base)
+    return next(
+        one for one in bounds_for(mechanism, ZERO_OUT) if one.base and one.base.name == base
+    )
 
 
 RUNS = {
@@ -60,7 +62,9 @@ def test_pairs_that_are_factors_are_named() -> None:
     marked = {one.name for one in all_bounds() if one.factors is not None}
     assert marked == set(RUNS)
     once = dp.DPSGD(dp.RandomAllocation(steps=12, participations=1), noise_multiplier=0.8)
-    single = next(one for one in bounds_for(once, ZERO_OUT) if one.name == "random_allocation_upper")
+    single = next(
+        one for one in bounds_for(once, ZERO_OUT) if one.name == "random_allocation_upper"
+    )
     assert single.rounds_of_factors(once, ZERO_OUT) == 0
 
 
@@ -68,7 +72,9 @@ def test_groups_over_many_random_subsets() -> None:
     """The pairs of `opposed_others_upper` one by one would give 112.83, which is not proved."""
     run = dp.DPSGD(RUNS["opposed_others_upper"], noise_multiplier=0.8)
     answer = dp.account(run, group_size=2, adjacency="zero-out")
-    (steps,) = [one for one in answer.upper_derivations if one.bounds[1].name == "random_subset_upper"]
+    (steps,) = [
+        one for one in answer.upper_derivations if one.bounds[1].name == "random_subset_upper"
+    ]
     subset = next(one for one in bounds_for(run, ZERO_OUT) if one.name == "random_subset_upper")
     ((pair, count),) = subset(run, ZERO_OUT)
     proved = Composition(((chained([pair, pair]), count),)).epsilon(math.log(1e-5), 1e-3)
@@ -87,7 +93,9 @@ def test_two_records_in_blocks_of_their_own(size: int) -> None:
     moves = [np.zeros(3)]
     for _ in range(size):
         moves = [move + place for move in moves for place in places]
-    ratio = np.mean([np.exp(z @ move / noise - move @ move / 2 / noise**2) for move in moves], axis=0)
+    ratio = np.mean(
+        [np.exp(z @ move / noise - move @ move / 2 / noise**2) for move in moves], axis=0
+    )
     answer = dp.account(run, group_size=size, adjacency="zero-out")
     for epsilon in (0.5, 2.0, 4.0):
         ahead = np.maximum(1.0 - np.exp(epsilon) * ratio, 0.0)  # N(0) against the group
