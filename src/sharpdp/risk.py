@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sharpdp._validate import count, open_probability
-from sharpdp.bracket import Bracket, Rigor, rounded
+from sharpdp.bracket import Bracket, Rigor, in_order, rounded
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
 
@@ -163,7 +163,7 @@ def risk_of(
     about = f"| {guarantee.mechanism.label}, {guarantee.neighbors}"
 
     def bracket(ends: Ends, quantity: str, context: str) -> Bracket:
-        return Bracket(ends[0], max(ends), rigor, quantity, f"{context} {about}")
+        return in_order(*ends, rigor, quantity, f"{context} {about}")
 
     guess = (
         _after_guess(belief, low_deltas[1])[0],

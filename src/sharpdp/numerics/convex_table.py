@@ -1,9 +1,10 @@
 """A falling convex function known between bounds at some points: its minimum plus any line, many at once.
 
 For y convex on [0, inf) with slopes between -1, or another bound, and 0 the minima of y(x) + a x, for
-many a > 0, are read off one table: above them are the smallest of the upper values, below them the smallest of the lower ones
-and of the corners in which the extended chords of neighboring cells meet (see `hull`). Corners do not
-depend on a, and a new point sharpens the minima of all lines that touch the function near it.
+many a > 0, are read off one table: above them are the smallest of the upper values, below them the
+smallest of the lower ones and of the corners in which the extended chords of neighboring cells meet (see
+`hull`). Corners do not depend on a, and a new point sharpens the minima of all lines that touch the
+function near it.
 """
 
 from __future__ import annotations
