@@ -566,6 +566,9 @@ class Guarantee(Tabular):
         - singling_out: the same for one of ``candidates`` equally likely records.
         - identified: the expected number of records that are rightly identified.
 
+        Under add/remove, the lower ends of reconstruction and singling_out count "absent" as a candidate:
+        they are attained by two neighboring data sets, one of which lacks the record.
+
         Args:
             prior: Probability of one of two data sets before the release, in (0, 1); for membership,
                 the share of members among the suspects.

@@ -32,9 +32,11 @@ ASSUMPTIONS = {
     "the cases in which the answer is no.",
     "reconstruction": "The attacker knows everything but one record, and wants the record, an attribute "
     "of it, or something close to it. The baseline is the chance of the best guess without the release. "
-    "The lower end is what some attacker attains on some record.",
+    'The lower end is what some attacker attains on some record; under add/remove, "absent" counts as '
+    "one of its values.",
     "singling_out": "The attacker knows everything but which of the equally likely candidates the "
-    "record is. The lower end is what some attacker attains on some candidates.",
+    "record is. The lower end is what some attacker attains on some candidates; under add/remove, "
+    '"absent" counts as one of them.',
     "identified": "Each record is attacked separately, by an attacker who knows everything else, at the "
     "stated false-positive rate. The lower end counts one record that is as exposed as any can be, and "
     "guesses about the others.",
