@@ -97,7 +97,7 @@ def missed_lines(
 
 
 def hit_points(
-    epsilons: Array, alphas: Array | float, low: Array, high: Array, scale: float = 1.0
+    epsilons: Array, alphas: Array | float, low: Array, high: Array, *, scale: float = 1.0
 ) -> tuple[Array, Array]:
     """(lower, upper) of H_x + x alpha at x = e^epsilon: sums of positive terms, each relative to itself.
 

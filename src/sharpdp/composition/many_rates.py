@@ -127,7 +127,7 @@ def _tiny_hits(composition: Composition, alphas: Array, tolerance: float) -> End
         return low, high
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
-        return hit_points(epsilons, 0.0, low, high, _UNITS)
+        return hit_points(epsilons, 0.0, low, high, scale=_UNITS)
 
     floor = composition.infinite_p_ends[0]
     lines = _UNITS * alphas[seen]
