@@ -178,3 +178,18 @@ def test_links_of_added_records_all_point_one_way() -> None:
         answer = dp.account(pair, group_size=2, adjacency=adjacency).tpr(fpr=0.01)
         # the event of mass 0.01 has 0.5, and that one 0.5 + 0.49 * 0.5 / 0.99
         assert answer.upper == pytest.approx(0.5 + 0.49 * 0.5 / 0.99, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_orders_may_differ_from_round_to_round(seed: int) -> None:
+    """Two rounds, two links each, and every order of every link."""
+    rng = np.random.default_rng(seed)
+    pair = random_law(rng, 3), random_law(rng, 3)
+    answer = dp.account(given(pair) * 2, group_size=2)
+    ends = []
+    for order in itertools.product((pair, pair[::-1]), repeat=2):
+        laws = chain(list(order))
+        ends.append((laws[0], laws[-1]))
+    for first, second in itertools.product(ends, repeat=2):
+        p, q = ([a * b for a in one for b in two] for one, two in zip(first, second, strict=True))
+        assert_above(answer, p, q)
