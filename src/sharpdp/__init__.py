@@ -30,8 +30,8 @@ _NAMES = {
     "calibration": "calibrate",
     "collection_design": "design_collection",
     "comparison": "compare",
-    "errors": "BudgetExceeded InvalidArgument MissingExtra NotCertified SharpDPError Undecided "
-    "Unsupported",
+    "errors": "BudgetExceeded Contradiction InvalidArgument MissingExtra NotCertified SharpDPError "
+    "Undecided Unsupported",
     "mechanisms": "Adjacency ApproximateDP BandedStrategy BatchQueries BestOf BufferedLinearToeplitz "
     "CorrelatedNoise DPSGD DiscreteRandomizer FinitePair Gaussian Laplace LastIterate LocalGaussian "
     "LocalLaplace MatrixStrategy Mechanism MinSeparation Mixture PrivacyLoss PureDP RandomizedResponse "

@@ -58,6 +58,7 @@ from sharpdp.comparison import (
 )
 from sharpdp.errors import (
     BudgetExceeded as BudgetExceeded,
+    Contradiction as Contradiction,
     InvalidArgument as InvalidArgument,
     MissingExtra as MissingExtra,
     NotCertified as NotCertified,

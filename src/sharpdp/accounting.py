@@ -36,7 +36,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import FEW, Ends, epsilons_at
 from sharpdp.derivations import Composable, Derivation, Derivations, bounds_on
-from sharpdp.errors import InvalidArgument, NotCertified, WrongType
+from sharpdp.errors import Contradiction, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, one_minus_ends, probability_ends
@@ -216,8 +216,8 @@ def _negated_fnrs(run: Composable, fprs: Array, width: float) -> Ends:
 
 
 def _settled_fnr(low: Array, high: Array, fpr: Array) -> Ends:
-    top = np.minimum(0.0 - low, one_minus_ends(fpr, fpr)[1])  # guessing misses no more than that
-    return np.minimum(0.0 - high, top), top
+    guessed = one_minus_ends(fpr, fpr)[1]  # guessing misses no more than that
+    return np.minimum(0.0 - high, guessed), np.minimum(0.0 - low, guessed)
 
 
 FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)
@@ -569,6 +569,9 @@ class Guarantee(Tabular):
         - singling_out: the same for one of ``candidates`` equally likely records.
         - identified: the expected number of records that are rightly identified.
 
+        Under add/remove, the lower ends of reconstruction and singling_out count "absent" as a candidate:
+        they are attained by two neighboring data sets, one of which lacks the record.
+
         Args:
             prior: Probability of one of two data sets before the release, in (0, 1); for membership,
                 the share of members among the suspects.
@@ -795,6 +798,7 @@ class Guarantee(Tabular):
         low, high = found[:: 1 if question.rises else -1].T
         low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
         ends = np.stack([low, high], axis=1)[:: 1 if question.rises else -1]
+        self._check_order(question, asked, *ends.T)
         context = f"{self._context}{self._width_note(*ends.T)}"
         return bracketed(question.quantity, question.given, values, ends[index], context, rigor)
 
@@ -827,7 +831,37 @@ class Guarantee(Tabular):
             raise refusals[0]
         low, high = np.where(np.isnan(low), -np.inf, -low), np.where(np.isnan(high), np.inf, high)
         ends = question.settle(low, high, values)
+        self._check_order(question, values, *ends)
         return np.stack(ends, axis=1), Rigor.weakest([*low_rigor, *high_rigor])
+
+    def _check_order(self, question: Question, values: Array, low: Array, high: Array) -> None:
+        """Raise the alarm if a lower end is above an upper end: both are proved, so that one is wrong."""
+        crossed = np.flatnonzero(low > high)
+        if not crossed.size:
+            return
+        value, ends = float(values[crossed[0]]), (low[crossed[0]], high[crossed[0]])
+        free = np.full(values.size, np.inf)
+        sides = []
+        for end, derivations in enumerate((self._best_lower, self._best_upper)):
+            # of the answers of a side the one that decides: the largest lower, the smallest upper end
+            known = [
+                (np.nanmax(-answer if end else answer), way)
+                for way in derivations
+                for answer in [
+                    self._worse_direction(question, way.composition, values, free, [])[end]
+                ]
+                if not np.isnan(answer).all()
+            ]
+            names = max(known, key=lambda item: item[0])[1].bounds if known else ()
+            sides.append(" with ".join(bound.name for bound in names) or "what is true anyway")
+        if question is FNR:  # of the less private side more is missed by an attack
+            sides.reverse()
+        raise Contradiction(
+            f"two theorems contradict each other about {question.quantity} at "
+            f"{question.given}={value:g} of {self.mechanism.describe()}, {self.neighbors}: it is at "
+            f"least {float(ends[0])!r} by {sides[0]} and at most {float(ends[1])!r} by {sides[1]}. This "
+            "is a defect of sharpdp; please report it as SECURITY.md says, and trust neither."
+        )
 
     def _worth_asking(self, question: Question, values: Array) -> Sequence[Derivation]:
         """The upper derivations, for many values without those that a rough look puts far behind.

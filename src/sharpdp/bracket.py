@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from sharpdp import notebook
 from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr
-from sharpdp.errors import InvalidArgument, Undecided, WrongType
+from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
 
-__all__ = ["Bracket", "Rigor", "Side", "bracketed", "rounded"]
+__all__ = ["Bracket", "Rigor", "Side", "bracketed", "in_order", "rounded"]
 
 MOST_DIGITS = 15
 """Every decimal number of so many digits survives the way through a double unchanged."""
@@ -488,6 +488,28 @@ def bracketed(
     """
     if not isinstance(values, np.ndarray):
         low, high = map(float, intervals[0])
-        return Bracket(low, high, rigor, quantity, f"at {given}={values:g} {context}")
+        return in_order(low, high, rigor, quantity, f"at {given}={values:g} {context}")
     low, high = (side.reshape(values.shape) for side in np.array(intervals).T)
-    return Bracket(low, high, rigor, quantity, f"at given {given} {context}")
+    return in_order(low, high, rigor, quantity, f"at given {given} {context}")
+
+
+def in_order(
+    low: float | NDArray[np.float64],
+    high: float | NDArray[np.float64],
+    rigor: Rigor,
+    quantity: str,
+    context: str,
+) -> Bracket:
+    """The bracket of ends that were computed: that they exclude each other is nobody's argument.
+
+    >>> print(in_order(0.0, 0.5, Rigor.CERTIFIED, "delta", "| an example"))
+    0 <= delta <= 0.5 | an example, certified
+    """
+    if np.any(np.greater(low, high)):
+        where = int(np.argmax(np.greater(low, high)))
+        ends = float(np.ravel(low)[where]), float(np.ravel(high)[where])
+        raise Contradiction(
+            f"the two sides of {quantity} {context} exclude each other: at least {ends[0]!r} and at most "
+            f"{ends[1]!r}. This is a defect of sharpdp; please report it."
+        )
+    return Bracket(low, high, rigor, quantity, context)

@@ -10,14 +10,17 @@
     ├── NotCertified (ArithmeticError)       no number can be given with a proof
     │   └── Undecided                        two brackets overlap, so neither is the smaller
     ├── BudgetExceeded (RuntimeError)        a release would exceed its budget
+    ├── Contradiction                        a lower end is above an upper end: a defect of sharpdp
     └── MissingExtra (ImportError)           an optional package is not installed
 
 Each one also derives from the built-in exception in parentheses, so code that knows nothing of
-sharpdp can catch the familiar one. The wording of messages about arguments is in ``_validate``.
+sharpdp can catch the familiar one. A contradiction is an alarm, and sharpdp itself catches it nowhere.
+The wording of messages about arguments is in ``_validate``.
 """
 
 __all__ = [
     "BudgetExceeded",
+    "Contradiction",
     "Inapplicable",
     "InvalidArgument",
     "MissingExtra",
@@ -55,6 +58,14 @@ class NotCertified(SharpDPError, ArithmeticError):
 
 class Undecided(NotCertified):
     """Two brackets overlap: which quantity is the smaller is not known."""
+
+
+class Contradiction(SharpDPError):
+    """A lower end is above an upper end, so that a theorem or its computation is wrong: please report it.
+
+    The message names both sides with their values, and what was asked. No argument is to blame, and no
+    answer that rests on either side should be trusted.
+    """
 
 
 class MissingExtra(SharpDPError, ImportError):

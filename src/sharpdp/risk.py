@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sharpdp._validate import count, open_probability
-from sharpdp.bracket import Bracket, Rigor, rounded
+from sharpdp.bracket import Bracket, Rigor, in_order, rounded
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
 
@@ -32,9 +32,11 @@ ASSUMPTIONS = {
     "the cases in which the answer is no.",
     "reconstruction": "The attacker knows everything but one record, and wants the record, an attribute "
     "of it, or something close to it. The baseline is the chance of the best guess without the release. "
-    "The lower end is what some attacker attains on some record.",
+    'The lower end is what some attacker attains on some record; under add/remove, "absent" counts as '
+    "one of its values.",
     "singling_out": "The attacker knows everything but which of the equally likely candidates the "
-    "record is. The lower end is what some attacker attains on some candidates.",
+    "record is. The lower end is what some attacker attains on some candidates; under add/remove, "
+    '"absent" counts as one of them.',
     "identified": "Each record is attacked separately, by an attacker who knows everything else, at the "
     "stated false-positive rate. The lower end counts one record that is as exposed as any can be, and "
     "guesses about the others.",
@@ -163,7 +165,7 @@ def risk_of(
     about = f"| {guarantee.mechanism.label}, {guarantee.neighbors}"
 
     def bracket(ends: Ends, quantity: str, context: str) -> Bracket:
-        return Bracket(ends[0], max(ends), rigor, quantity, f"{context} {about}")
+        return in_order(*ends, rigor, quantity, f"{context} {about}")
 
     guess = (
         _after_guess(belief, low_deltas[1])[0],

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import sharpdp as dp
+from sharpdp.randomness.given_secret import SEEDED
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about each other
 
@@ -30,8 +31,7 @@ def private(
     model: nn.Module | None = None, scheme: Any = POISSON, mode: str = "hooks", **options: Any
 ) -> tuple[Any, ...]:
     """Module, optimizer, loss, loader and engine of a run."""
-    from sharpdp.randomness.given_secret import SEEDED
-from sharpdp.integrations.opacus import make_private
+    from sharpdp.integrations.opacus import make_private
 
     inside = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)) if model is None else model
     criterion = {"criterion": nn.CrossEntropyLoss()} if mode == "ghost" else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from flint import arb
@@ -444,3 +445,33 @@ class TestNextToTheMassAtInfinity:
             assert exact.delta(float(answer.lower)) >= delta
             assert exact.delta(float(answer.upper)) <= delta
         assert answer.upper <= answer.lower * 1.001
+
+
+@pytest.mark.parametrize("count", [10**9, 10**15])
+def test_one_kind_of_outcome_many_times(count: int) -> None:
+    """Listing the results of a pair with one finite loss took memory for every repetition."""
+    answer = dp.account(dp.ApproximateDP(epsilon=0, delta=1e-15) * count).advantage()
+    with mpmath.workdps(40):
+        exact = 1 - (1 - mpmath.mpf(1e-15)) ** count
+    assert answer.lower <= exact <= answer.upper
+    assert answer.upper <= 1.000001 * answer.lower
+
+
+@pytest.mark.parametrize("share", [0.999, 0.98, 0.96])
+@pytest.mark.parametrize("count", [30_000, 100_001])
+def test_deltas_just_below_that_at_zero_need_some_epsilon(count: int, share: float) -> None:
+    """delta(0) of many coins, exactly: a delta that is a few percent smaller is not reached at zero."""
+    loss, heads = 0.002, np.arange(count + 1.0)
+    log_likely, log_rare = -np.logaddexp(0.0, -loss), -np.logaddexp(0.0, loss)
+    ways = gammaln(count + 1.0) - gammaln(heads + 1.0) - gammaln(count - heads + 1.0)
+    log_p = ways + heads * log_likely + (count - heads) * log_rare
+    log_q = ways + heads * log_rare + (count - heads) * log_likely
+
+    def exact(epsilon: float) -> float:
+        return float(np.sum(np.maximum(np.exp(log_p) - np.exp(log_q + epsilon), 0.0)))
+
+    delta = share * exact(0.0)
+    answer = dp.account(dp.PureDP(loss) * count).epsilon(delta=delta)
+    assert answer.upper > 0.0
+    assert exact(float(answer.upper)) <= delta * (1.0 + 1e-7)
+    assert exact(float(answer.lower)) >= delta * (1.0 - 1e-7)

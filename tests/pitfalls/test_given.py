@@ -4,6 +4,7 @@ Every expected value is a finite sum or an integral of the definition, in 50 dig
 """
 
 import itertools
+import math
 import warnings
 from fractions import Fraction
 from math import comb
@@ -525,3 +526,26 @@ def test_points_of_a_curve_composed(seed):
     total = mpmath.sqrt(times) * mpmath.mpf(mu)
     for epsilon in (0.0, float(epsilons[1]), mu * times):
         assert answer.delta(epsilon=epsilon).upper >= gaussian_delta(total, epsilon)
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-160])
+@pytest.mark.parametrize("other", [([1.5, 0.1], [0.5, 0.5]), ([1.5, 0.5], [0.9, 0.1])])
+def test_losses_next_to_zero_end(tiny: float, other: tuple[list[float], list[float]]) -> None:
+    """Masses beyond all doubles have no sign, and the search for a chord went on."""
+    nearly_none = dp.PrivacyLoss(losses=[tiny], masses=[1.0], rounding="pessimistic")
+    losses, masses = other
+    table = dp.PrivacyLoss(
+        losses=losses, masses=masses, rounding="pessimistic", reverse=nearly_none
+    )
+    exact = sum(
+        mass * max(1.0 - math.exp(1.0 - loss), 0.0) for loss, mass in zip(*other, strict=True)
+    )
+    # P exceeds Q nowhere if Q exceeds P nowhere: anything up to the table's own delta is an upper end
+    assert 0.0 <= dp.account(table).delta(epsilon=1.0).upper <= exact * (1.0 + 1e-9)
+    swapped = dp.PrivacyLoss(
+        losses=[tiny],
+        masses=[1.0],
+        rounding="pessimistic",
+        reverse=dp.PrivacyLoss(losses=losses, masses=masses, rounding="pessimistic"),
+    )
+    assert 0.0 <= dp.account(swapped).delta(epsilon=1.0).upper <= exact * (1.0 + 1e-9)

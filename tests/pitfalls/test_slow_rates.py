@@ -154,3 +154,52 @@ def test_slow_bound_on_what_a_normal_test_misses(mu: float, alpha: float) -> Non
     truth = float(log_ndtr(-ndtri(alpha) - mu))
     assert truth <= bound + 1e-9
     assert bound <= 0.5 * truth + 10.0  # sharp enough to be of use
+
+
+TINY = np.geomspace(1.01e-300, 1e-1, 300)
+
+
+def test_tiny_rates_of_bounded_losses() -> None:
+    """Ten Laplace losses of at most 1/2: below Q[L = 5] the best test has e^5 times the rate."""
+    with within(4.0):
+        tpr = dp.account(dp.Laplace(2.0) * 10).tpr(fpr=TINY)
+    low, high = np.asarray(tpr.lower), np.asarray(tpr.upper)
+    sure = (0.5 * np.exp(-0.5)) ** 10 > TINY
+    exact = TINY[sure] * np.exp(5.0)
+    assert np.all(low[sure] <= exact * (1.0 + 1e-12))
+    assert np.all(high[sure] >= exact * (1.0 - 1e-12))
+    assert np.all(high - low <= 2e-3 * high)
+
+
+def test_ten_thousand_tiny_rates_of_a_sampled_run() -> None:
+    """Ends at single rates, by another path, agree with those of the table."""
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
+    rates = np.geomspace(1.01e-300, 0.5, 10_000)
+    with within(12.0):
+        tpr = dp.account(run).tpr(fpr=rates)
+        fnr = dp.account(run).fnr(fpr=rates)
+    low, high = np.asarray(tpr.lower), np.asarray(tpr.upper)
+    assert np.all(high - low <= 2e-3 * high)
+    for index in (0, 17, 2222, 5000, 6665, 6700):
+        alone = dp.account(run).tpr(fpr=float(rates[index]))
+        assert low[index] <= float(alone.upper)
+        assert float(alone.lower) <= high[index]
+    missed = np.asarray(fnr.lower), np.asarray(fnr.upper)
+    assert np.all(missed[0] <= 1.0 - low + 1e-15)
+    assert np.all(missed[1] >= 1.0 - high - 1e-15)
+
+
+def test_tiny_rates_of_a_sampled_step_against_ball_arithmetic() -> None:
+    """One step at rate 1/10: P[z > c] = 0.9 Phi(-c) + 0.1 Phi(1 - c) where Phi(-c) is the rate."""
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=0.1, steps=1), noise_multiplier=1.0)
+    places = np.linspace(21.5, 36.5, 40).tolist()
+
+    def beyond(place: float) -> arb:
+        return (arb(place) / arb(2).sqrt()).erfc() / 2
+
+    rates = np.array([float(beyond(place).mid()) for place in places])
+    tpr = dp.account(run).tpr(fpr=rates)
+    for place, low, high in zip(places, np.asarray(tpr.lower), np.asarray(tpr.upper), strict=True):
+        exact = float((beyond(place) * 9 / 10 + beyond(place - 1.0) / 10).mid())
+        assert low <= exact * (1.0 + 1e-12)
+        assert exact * (1.0 - 1e-12) <= high <= 1.002 * exact

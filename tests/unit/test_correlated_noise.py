@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds import bounds_for
+from sharpdp.bounds import all_bounds, bounds_for
 from sharpdp.cli.runs import mechanism
 from sharpdp.mechanisms.composed import Grouped
 
@@ -153,6 +153,15 @@ def test_neighbors_are_those_of_the_batches() -> None:
     assert names == ["zero-out", "replace-one"]
     with pytest.raises(dp.Unsupported, match="adjacency add/remove has no theorem"):
         dp.account(run(batches=dp.MinSeparation(steps=4, separation=2)), adjacency="add/remove")
+
+
+def test_theorems_of_one_scheme_are_registered_for_its_neighbors_only() -> None:
+    promise = run(batches=dp.MinSeparation(steps=4, separation=2))
+    theorems = [one for one in all_bounds() if one.name.startswith("separated_participation")]
+    assert len(theorems) == 2
+    for theorem in theorems:
+        assert theorem.applies_to(promise)
+        assert set(theorem.adjacency) == set(promise.adjacencies)
 
 
 def test_the_command_line_has_words_for_banded_strategies() -> None:

@@ -13,6 +13,7 @@ PARENTS = {
     errors.NotCertified: (errors.SharpDPError, ArithmeticError),
     errors.Undecided: (errors.NotCertified,),
     errors.BudgetExceeded: (errors.SharpDPError, RuntimeError),
+    errors.Contradiction: (errors.SharpDPError,),
     errors.MissingExtra: (errors.SharpDPError, ImportError),
 }
 

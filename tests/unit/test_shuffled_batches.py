@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
 import sharpdp as dp
+from sharpdp.bounds import bounds_for
 from sharpdp.bounds.shuffled_batches.theorems import (
     largest_batch_lower,
     null_record_clones_upper,
@@ -134,3 +138,25 @@ def test_extreme_noise_has_an_answer(noise: float, adjacency: str) -> None:
     )
     bracket = dp.account(run, adjacency=adjacency).epsilon(delta=1e-5)
     assert bracket.upper == 0.0 if noise > 1.0 else 0.0 <= bracket.lower < bracket.upper
+
+
+@pytest.mark.parametrize("vacancy", [{"left_out": 1}, {"drop_last": True}])
+def test_vacant_seats_hide_nothing_if_the_order_is_kept(vacancy: dict) -> None:
+    """The mean of a batch over 40 epochs shows who is in it: an attack on the largest mean, by hand."""
+    size, batches, epochs, noise, delta = 1001, 10, 40, 2.0, 1e-5
+    scheme = dp.ShuffledBatches(
+        dataset_size=size, batch_size=100, epochs=epochs, order="kept", **vacancy
+    )
+    run = dp.DPSGD(scheme, noise_multiplier=noise)
+    assert "vacant_seat_upper" not in {one.name for one in bounds_for(run, "zero-out")}
+    fresh = dp.DPSGD(dataclasses.replace(scheme, order="redrawn"), noise_multiplier=noise)
+    assert "vacant_seat_upper" in {one.name for one in bounds_for(fresh, "zero-out")}
+    spread = noise / math.sqrt(epochs)
+    place = np.linspace(0.0, 4.0, 400)
+    without = -np.expm1(batches * log_ndtr(place / spread))
+    seen = -np.expm1(log_ndtr((place - 1.0) / spread) + (batches - 1) * log_ndtr(place / spread))
+    with_record = without / size + seen * (size - 1) / size
+    attained = float(np.max(np.log(np.maximum(with_record - delta, 1e-300) / without)))
+    assert attained > 9.0
+    for adjacency in ("zero-out", "replace-one"):
+        assert dp.account(run, adjacency=adjacency).epsilon(delta=delta).upper >= attained

@@ -21,9 +21,11 @@ from sharpdp.batches import (
 )
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
+from sharpdp.composition.as_one_pair import as_one_pair
+from sharpdp.composition.composition import Composition
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
 from sharpdp.mechanisms.composed import Grouped
-from sharpdp.pairs.chained import chained
+from sharpdp.pairs.chained import chained, either_way
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
@@ -51,6 +53,9 @@ TRAINED = (
 ALIGNED = (
     "the gradients of a group are as long as the clipping norm and point one way in every step"
 )
+ORDERED = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
+"""Notions under which one data set lacks what the other has: all links of a chain point one way."""
+
 LEAST_WEIGHT = 1e-200
 """Mixtures in which a group is missing less often than this are left to other lower sides."""
 
@@ -175,22 +180,31 @@ def _stated(mechanism: Grouped, adjacency: Adjacency) -> Adjacency:
     applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve | CorrelatedNoise),
     yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
     converts=_of_one,
+    takes_steps=True,
 )
 def group_privacy_upper(
-    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
+    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float, rounds: int
 ) -> PairCounts:
     """Upper side for groups of k by group privacy: k neighbors in a chain.
 
         H_x(P_0 || P_k) <= sum over i of x_1 ... x_{i-1} H_{x_i}(P_{i-1} || P_i),   x = x_1 ... x_k
 
-    at the best split of x: the k-fold composition of the trade-off function with itself. Taken of each
-    pair of the bound on single records, before they are composed over steps or rounds, which is better
-    than of the whole run. Not for correlated noise, whose pairs are factors of one pair and not steps:
-    there `group_correlated_upper` chains the whole.
+    at the best split of x: the k-fold composition of the trade-off function with itself. If any two
+    neighbors may be exchanged (replace-one, neighboring inputs), a chain may have links of both orders,
+    and each link has the larger profile of the two. Taken of each pair of the bound on single records,
+    before they are composed over steps or rounds, which is better than of the whole run; where pairs are
+    factors and not steps, of all those of a round together. For correlated noise see
+    `group_correlated_upper`.
 
     Numerics: see `pairs.chained`.
     """
-    return tuple((chained([pair] * mechanism.group_size, width), count) for pair, count in pairs)
+    notion, size = _stated(mechanism, adjacency), mechanism.group_size
+    if rounds:
+        each = tuple((pair, count // rounds) for pair, count in pairs)
+        pairs = ((as_one_pair(Composition(each), width), rounds),)
+    if notion not in ORDERED:
+        pairs = tuple((either_way(pair, width), count) for pair, count in pairs)
+    return tuple((chained([pair] * size, width), count) for pair, count in pairs)
 
 
 @bound(

@@ -32,6 +32,7 @@ Asked = Callable[[Any, Adjacency], tuple[Mechanism, Adjacency]]
 ROUGH_WIDTH = 2e-3
 """Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
 Condition = Callable[[Any], bool]
+Rounds = Callable[[Any, Adjacency], int]
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
 
 REAL_NUMBERS = "arithmetic on sums and noise is exact, and timing reveals nothing"
@@ -91,6 +92,10 @@ class Bound:
         outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
             by itself than what others make of it for one notion by way of another. They do not ask it
             then about the same run; about another one, such as one record of a group's, they do.
+        takes_steps: For a theorem that converts bounds and takes their pairs one by one, each for a step
+            of the run: it gets one more argument, in how many rounds pairs that are factors fall, or 0.
+        factors: For a bound whose pairs are factors: none of them dominates a step by itself, they
+            dominate a round of the run only all together. In how many equal rounds they fall.
         base: The bound that is converted; None in the registry.
     """
 
@@ -113,6 +118,8 @@ class Bound:
     approaches: Condition | None = None
     converts: Asked | None = None
     outdoes_conversion: Condition | None = None
+    takes_steps: bool = False
+    factors: Rounds | None = None
     base: "Bound | None" = None
 
     def __call__(
@@ -132,7 +139,11 @@ class Bound:
             question = self.converts(mechanism, adjacency)
             base = self.base or self.converted(mechanism, adjacency)[0].base
             assert base is not None
-            return self.theorem(mechanism, adjacency, base(*question, width=width), width)
+            pairs = base(*question, width=width)
+            if self.takes_steps:
+                rounds = base.rounds_of_factors(*question)
+                return self.theorem(mechanism, adjacency, pairs, width, rounds)
+            return self.theorem(mechanism, adjacency, pairs, width)
         if width >= ROUGH_WIDTH and self.rough is not None:
             return self.rough(mechanism, adjacency)
         if width < STANDARD_WIDTH and self.refined is not None:
@@ -176,6 +187,20 @@ class Bound:
             if set(self.sides) <= set(base.sides)
             and not (asked is mechanism and base._outdoes(mechanism, adjacency))
         )
+
+    def rounds_of_factors(self, mechanism: Mechanism, adjacency: Adjacency) -> int:
+        """In how many equal rounds its pairs fall, or those that it converts, if they are factors.
+
+        Args:
+            mechanism: A mechanism to which it applies.
+            adjacency: The notion of neighbors.
+
+        Returns:
+            The number of rounds, by which all counts of pairs can be divided; 0 if every pair is a step.
+        """
+        if self.converts is not None and self.base is not None:
+            return self.base.rounds_of_factors(*self.converts(mechanism, adjacency))
+        return 0 if self.factors is None else self.factors(mechanism, adjacency)
 
     def _outdoes(self, mechanism: Mechanism, adjacency: Adjacency) -> bool:
         """Whether it is asked about these neighbors itself, and says more than a conversion of it."""
@@ -246,6 +271,8 @@ def bound(
     approaches: Condition | None = None,
     converts: Asked | None = None,
     outdoes_conversion: Condition | None = None,
+    takes_steps: bool = False,
+    factors: Rounds | None = None,
     name: str = "",
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
@@ -272,6 +299,8 @@ def bound(
         approaches: Where the pairs approach the exact one.
         converts: The question whose bounds it turns into its own.
         outdoes_conversion: Where it says more than a conversion of it.
+        takes_steps: Whether it takes the pairs that it converts one by one.
+        factors: In how many rounds its pairs fall if they are factors and no steps.
         name: Another name, if one function is registered twice because a part of what it is about has
             another source.
 
@@ -312,6 +341,8 @@ def bound(
             approaches,
             converts,
             outdoes_conversion,
+            takes_steps,
+            factors,
         )
         register_once(_REGISTERED, entry, "bound")
         append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))

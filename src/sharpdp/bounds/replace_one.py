@@ -93,7 +93,7 @@ converted_bound = partial(
 
 @converted_bound(
     holds_when="the bound on a record that is replaced by a null record holds",
-    source="dong2022 Theorem 2.14",
+    source="dong2022 Theorem 2.14; vadhan2023 for blocks of an epoch",
 )
 def through_null_record_upper(
     mechanism: DPSGD, adjacency: Adjacency, pairs: PairCounts, width: float
@@ -103,7 +103,9 @@ def through_null_record_upper(
         H_x(P || P') <= H_{x_1}(P || Q) + x_1 H_{x_2}(Q || P'),   x = x_1 x_2
 
     at the best split of x, Q being the run with a null record. Taken of each pair of the bound on
-    zero-out neighbors before they are composed.
+    zero-out neighbors before they are composed. The blocks of `random_allocation_upper` are those of one
+    record, the same for its two values and the null record; steps of different blocks take turns, so that
+    the blocks compose concurrently.
 
     Numerics: see `pairs.chained`.
     """

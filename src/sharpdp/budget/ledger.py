@@ -25,7 +25,14 @@ from sharpdp.accounting import Guarantee, account
 from sharpdp.batches.scheme import pluralize
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.filters import RenyiFilter
-from sharpdp.errors import BudgetExceeded, InvalidArgument, SharpDPError, Unsupported, WrongType
+from sharpdp.errors import (
+    BudgetExceeded,
+    Contradiction,
+    InvalidArgument,
+    SharpDPError,
+    Unsupported,
+    WrongType,
+)
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms import Sequence as InSequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
@@ -485,6 +492,8 @@ class Ledger(Tabular):
             return tuple(problems)
         try:
             ledger = Ledger(path)
+        except Contradiction:
+            raise
         except SharpDPError as fault:
             return (*problems, str(fault))
         for line, record in enumerate(chain.records, 1):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from sharpdp.cli.commands import function_of, parsed
 from sharpdp.cli.parser import HelpRequested, UsageError
 from sharpdp.cli.swept import answered, as_csv
-from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported
+from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, Unsupported
 from sharpdp.progress import progress
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def _answered(words: list[str]) -> int:
         return _written(str(asked))
     except UsageError as wrong:
         return _refused(str(wrong), 2)
+    except Contradiction:
+        raise
     except (InvalidArgument, Unsupported) as wrong:
         return _refused(_in_options(str(wrong), names), 2)
     except SharpDPError as wrong:

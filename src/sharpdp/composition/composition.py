@@ -55,7 +55,7 @@ from sharpdp.composition.sampled_gaussian.steps import (
     kinds_of,
     typical_loss,
 )
-from sharpdp.errors import NotCertified
+from sharpdp.errors import Contradiction, NotCertified
 from sharpdp.numerics.roots import certified_crossing
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
@@ -987,9 +987,13 @@ def _intersection(first: Interval, second: Interval) -> Interval:
 
 
 def _in_order(what: str, low: float, high: float) -> Interval:
-    if low <= high:  # false for NaN too
+    if low <= high:
         return low, high
+    if low > high:
+        raise Contradiction(
+            f"the two sides of {what} crossed: lower {low!r}, upper {high!r}. This is a defect of "
+            "sharpdp; please report the mechanism and the question."
+        )
     raise NotCertified(
-        f"the two sides of {what} crossed: lower {low!r}, upper {high!r}. This is a defect of sharpdp; "
-        "please report the mechanism and the question."
+        f"doubles do not hold the two sides of {what}: lower {low!r}, upper {high!r}."
     )

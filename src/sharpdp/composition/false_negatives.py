@@ -49,6 +49,9 @@ _SMALLEST_ALPHA = 1e-300
 _TERM = 1e-15
 """Terms of a sum of hockey stick and x alpha, and x itself, are right to within this."""
 
+_SHIFTED = 4e-13
+"""By so much, relative to itself, rounding a logarithm of up to 1500 moves its exponential at most."""
+
 _SMALLEST_RATE, FINEST = 1e-3, 1e-8
 """Rates below the first are not resolved relative to themselves, nor is delta below the second."""
 
@@ -94,20 +97,24 @@ def missed_lines(
 
 
 def hit_points(
-    epsilons: Array, alphas: Array | float, low: Array, high: Array
+    epsilons: Array, alphas: Array | float, low: Array, high: Array, *, scale: float = 1.0
 ) -> tuple[Array, Array]:
     """(lower, upper) of H_x + x alpha at x = e^epsilon: sums of positive terms, each relative to itself.
 
-    Below zero H_x(P||Q) = 1 - x + x H_{1/x}(Q||P), and log delta is that of the other direction.
+    Below zero H_x(P||Q) = 1 - x + x H_{1/x}(Q||P), and log delta is that of the other direction. With a
+    scale all of it is multiplied by that, but for alpha.
     """
     x = np.exp(epsilons)
     ahead = epsilons >= 0.0
-    rest, share = np.where(ahead, 0.0, -np.expm1(epsilons)), np.where(ahead, 1.0, x)
+    rest, share = scale * np.where(ahead, 0.0, -np.expm1(epsilons)), np.where(ahead, 1.0, x)
     tiny = np.finfo(float).tiny  # what is below all normal doubles counts as that or as nothing
-    delta_low, delta_high = np.exp(low), np.minimum(np.exp(high), 1.0)
+    shift = float(np.log(scale))
+    delta_low, delta_high = np.exp(low + shift), np.minimum(np.exp(high + shift), scale)
     below = rest + share * np.where(delta_low > tiny, delta_low, 0.0) + x * alphas
     above = rest + share * np.maximum(delta_high, tiny) + x * alphas
-    return below * (1.0 - 2.0 * _TERM), above * (1.0 + 2.0 * _TERM)
+    # shifted logarithms are rounded once more
+    rounding = 2.0 * _TERM + (_SHIFTED if shift else 0.0)
+    return below * (1.0 - rounding), above * (1.0 + rounding)
 
 
 def false_negatives(

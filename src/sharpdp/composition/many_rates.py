@@ -55,6 +55,9 @@ _ROUNDS = 12
 _COARSE, _FIRST_LOOK = 0.02, 1e-3
 """How well delta is known, in its logarithm: at first, and where that leaves rates open."""
 
+_USUAL, _SMALLEST, _UNITS = 1e-100, 1e-300, 2.0**500
+"""Rates above the first are read off a table as they are, those from the second on in the last units."""
+
 _LARGEST_EXPONENT = 700.0
 """Thresholds beyond this have no normal doubles as exponentials."""
 
@@ -65,6 +68,10 @@ _APART = 1e-11
 def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
     """`false_negatives` at many rates in one pass: all lower and all upper ends."""
     low, high = _missed(composition, alphas, tolerance, alphas.size)
+    # next to one they are better read off the true positives
+    later = np.flatnonzero(np.isnan(low) & (alphas <= _USUAL))
+    below, above = one_minus_ends(*_tiny_hits(composition, alphas[later], tolerance))
+    low[later], high[later] = below, above
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
     return low, high
@@ -87,12 +94,8 @@ def _missed(composition: Composition, alphas: Array, tolerance: float, asked: in
 
 def true_positive_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
     """`true_positives` at many rates in one pass: all lower and all upper ends."""
-
-    def values(epsilons: Array, low: Array, high: Array) -> Ends:
-        return hit_points(epsilons, 0.0, low, high)
-
     floor = composition.infinite_p_ends[0]
-    low, high = _read_off(composition, alphas, tolerance, values, 1.0, floor, alphas.size)
+    low, high = _read_off(composition, alphas, tolerance, _hits, 1.0, floor, alphas.size)
     low, high = np.maximum(low, np.maximum(alphas, floor)), np.minimum(high, 1.0)
     # next to one they are better read off the false negatives
     later = np.flatnonzero(low > 0.5)
@@ -101,8 +104,39 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
         missed_low, missed_high = _missed(composition, alphas[later], rough, alphas.size)
         below, above = one_minus_ends(missed_low, missed_high)
         low[later], high[later] = np.fmax(low[later], below), np.fmin(high[later], above)
+    tiny = np.flatnonzero(np.isnan(low) & (alphas <= _USUAL))
+    low[tiny], high[tiny] = _tiny_hits(composition, alphas[tiny], tolerance)
     for index in np.flatnonzero(np.isnan(low)):
         low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
+    return low, high
+
+
+def _hits(epsilons: Array, low: Array, high: Array) -> Ends:
+    """H_x at some thresholds."""
+    return hit_points(epsilons, 0.0, low, high)
+
+
+def _tiny_hits(composition: Composition, alphas: Array, tolerance: float) -> Ends:
+    """True-positive rates below 1/2 at tiny rates, from a table in another unit; NaN where it is open.
+
+    Small numbers in units of 2^-500 are ordinary ones, and so are lines with such slopes.
+    """
+    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
+    seen = np.flatnonzero(alphas >= _SMALLEST)
+    if seen.size <= FEW:
+        return low, high
+
+    def values(epsilons: Array, low: Array, high: Array) -> Ends:
+        return hit_points(epsilons, 0.0, low, high, scale=_UNITS)
+
+    floor = composition.infinite_p_ends[0]
+    lines = _UNITS * alphas[seen]
+    below, above = _read_off(
+        composition, lines, tolerance, values, _UNITS, _UNITS * floor, seen.size, _UNITS
+    )
+    below, above = np.maximum(below / _UNITS, np.maximum(alphas[seen], floor)), above / _UNITS
+    small = above < 0.5  # false for NaN too
+    low[seen[small]], high[seen[small]] = below[small], above[small]
     return low, high
 
 
@@ -114,14 +148,16 @@ def _read_off(
     start: float,
     floor: float,
     asked: int,
+    units: float = 1.0,
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
     NaN for extreme rates, for few rates whose points may take long unless many were asked, and where the
-    table leaves an answer wider than asked.
+    table leaves an answer wider than asked. Rates, values and answers may be in other units.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    left = np.flatnonzero((alphas > 1e-100) & (alphas < 1.0))
+    least, most = (_USUAL, 1.0) if units == 1.0 else (0.0, np.inf)
+    left = np.flatnonzero((alphas > least) & (alphas < most))
     is_few = left.size <= FEW and asked <= FEW
     is_sampled = is_few and composition.is_near(0.0)
     # a single pair is asked as sharply as doubles allow; others have quick bounds next to one
@@ -131,7 +167,7 @@ def _read_off(
         composition = composition.for_many_rates
     share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_sampled else _SHARE
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
-    if composition.least_sum_of_variations <= share * tolerance:
+    if units == 1.0 and composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)
         second = np.array([start, variation + start - 1.0 + 4e-16])
         table = ConvexTable(x, first, second, floor)
@@ -140,8 +176,8 @@ def _read_off(
         if not left.size:
             return low, high
     # a point at one would be known too badly to go on with
-    table = ConvexTable(x[:1], first[:1], first[:1], floor)
-    search = TableSearch(table, np.log(x[:1]), values, tolerance, share)
+    table = ConvexTable(x[:1], first[:1], first[:1], floor, units)
+    search = TableSearch(table, np.log(x[:1]), values, tolerance, share, units)
     kept = composition.kept_profile.epsilons
     if kept.size:
         search.join(composition.kept_profile)
@@ -156,7 +192,7 @@ def _read_off(
         profile = FullProfile(composition, composition.reverse(), max(level, FINEST))
         search.asked = search.epsilons[:0]
         if level is levels[0] and (not kept.size or search.touches_ends):
-            grid = _first_grid(profile, alphas[left])
+            grid = _first_grid(profile, alphas[left] / units)
             new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
             composition.prepare(grid[new])
             search.add(profile, grid[new])
@@ -239,6 +275,7 @@ class TableSearch:
     values: Callable[[Array, Array, Array], Ends]
     tolerance: float
     share: float
+    units: float = 1.0
     open: OpenRates | None = None
     points: ProfilePoints = field(default_factory=lambda: ProfilePoints())
     asked: Array = field(default_factory=lambda: np.zeros(0))
@@ -363,7 +400,8 @@ class TableSearch:
         more = first - far if before else far[:0]
         if after.any():
             # beyond 1 / alpha the line is above one
-            more = np.append(more, np.minimum(last + far, -np.log(alphas[after].min())))
+            end = -np.log(alphas[after].min() / self.units)
+            more = np.append(more, np.minimum(last + far, end))
         return np.asarray(np.clip(more, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
     def _apart(self, epsilons: Array) -> Array:

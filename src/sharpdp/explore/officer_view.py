@@ -10,7 +10,7 @@ from typing import Any
 from sharpdp._validate import half_open_probability
 from sharpdp.accounting import Guarantee
 from sharpdp.budget import Ledger
-from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError
 from sharpdp.explore.documents import plan_field
 from sharpdp.explore.fields import bracket_data, number, text
 from sharpdp.explore.snippets import code
@@ -37,6 +37,8 @@ def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             continue
         try:
             checked = verify(content)
+        except Contradiction:
+            raise
         except SharpDPError as fault:
             yield {"report": {"name": name, "verdict": "cannot be read", "lines": [str(fault)]}}
             continue
@@ -99,6 +101,8 @@ def ledger(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             file.write_text(content, "utf-8")
             try:
                 kept.add(file, note=" ".join(name.split())[:200])
+            except Contradiction:
+                raise
             except SharpDPError as fault:
                 refused.append(f"{name}: {str(fault).replace(file.name, 'the file')}")
         yield {"made": _ledger_data(kept), "refused": refused, "file": path.read_text("utf-8")}
@@ -135,6 +139,8 @@ def _checked_ledger(name: str, content: str) -> dict[str, Any]:
             if problems:
                 return {"name": name, "verdict": "contradicted", "lines": problems}
             return {"name": name, "verdict": "confirmed", **_ledger_data(Ledger(path))}
+        except Contradiction:
+            raise
         except SharpDPError as fault:
             said = str(fault).replace(str(path), name)
             return {"name": name, "verdict": "cannot be read", "lines": [said]}

@@ -14,7 +14,7 @@ import time
 import traceback
 from typing import Any, TextIO
 
-from sharpdp.errors import SharpDPError
+from sharpdp.errors import Contradiction, SharpDPError
 from sharpdp.explore.questions import QUESTIONS, answering
 from sharpdp.progress import tasks_in_words
 
@@ -66,6 +66,9 @@ def answer(question: dict[str, Any], out: Answering) -> None:
                 out.say(part=part)
         seconds = time.process_time() - begun
         out.say(done=not out.canceled.is_set(), seconds=round(seconds, 4), megabytes=_megabytes())
+    except Contradiction as alarm:
+        traceback.print_exc()
+        out.say(error=f"this is an error in sharpdp, please report it: {alarm}")
     except SharpDPError as fault:
         out.say(error=str(fault))
     except Exception:

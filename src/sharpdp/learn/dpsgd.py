@@ -39,7 +39,7 @@ from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
-from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
@@ -506,6 +506,8 @@ class Training(HintedKeywords):
         """The privacy so far in words; training does not stop because it is not known."""
         try:
             return str(self.epsilon(delta=delta)).partition(" |")[0]
+        except Contradiction:
+            raise
         except SharpDPError as fault:
             return f"epsilon is not known: {fault}"
 

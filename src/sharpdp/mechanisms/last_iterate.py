@@ -14,10 +14,11 @@ from sharpdp._validate import (
     short_repr,
     zero_or_scale,
 )
+from sharpdp.batches.independent import PoissonBatches
 from sharpdp.batches.partitioned import ShuffledBatches
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Parts
+from sharpdp.mechanisms.composed import Adjacency, Parts
 from sharpdp.mechanisms.training import BatchQueries
 
 __all__ = ["LastIterate", "SmoothLoss"]
@@ -229,6 +230,17 @@ class LastIterate(BatchQueries):
                 "learning_rate must be given with a loss; got None. How much a step contracts depends "
                 "on it."
             )
+
+    @property
+    def _group_adjacencies(self) -> tuple[Adjacency, ...]:
+        """Without add/remove where large Poisson batches count.
+
+        How likely they are is known for the plan's number of records and one more, not for a group more.
+        """
+        sampled = isinstance(self.batches, PoissonBatches) and self.batches.dataset_size is not None
+        if self.loss is None or not sampled:
+            return super()._group_adjacencies
+        return tuple(item for item in self.adjacencies if item is not Adjacency.ADD_REMOVE)
 
     @property
     def contraction(self) -> float:

@@ -95,6 +95,12 @@ class Mixture(Mechanism):
         return common(component.adjacencies for component in self.components)
 
     @property
+    def _group_adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those that all components share and for which groups are accounted."""
+        parts = (part for component in self.components for part, _ in component.parts())
+        return common(part._group_adjacencies for part in parts)
+
+    @property
     def premise(self) -> Rigor:
         """The weakest of the components' own."""
         return Rigor.weakest(

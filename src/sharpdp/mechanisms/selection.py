@@ -10,7 +10,7 @@ import numpy as np
 from sharpdp._validate import count, invalid, is_among, positive, real, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Adjacency, Mechanism
+from sharpdp.mechanisms.composed import Adjacency, Mechanism, common
 from sharpdp.randomness.system_stream import Randomness, SystemStream, system_stream_for
 
 __all__ = ["BestOf"]
@@ -108,6 +108,11 @@ class BestOf(Mechanism):
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Adjacencies of what is run."""
         return self.run.adjacencies
+
+    @property
+    def _group_adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those of what is run for which groups are accounted."""
+        return common(part._group_adjacencies for part, _ in self.run.parts())
 
     @property
     def premise(self) -> Rigor:

@@ -1,14 +1,15 @@
 """A falling convex function known between bounds at some points: its minimum plus any line, many at once.
 
-For y convex on [0, inf) with slopes between -1 and 0 the minima of y(x) + a x, for many a > 0, are read
-off one table: above them are the smallest of the upper values, below them the smallest of the lower ones
-and of the corners in which the extended chords of neighboring cells meet (see `hull`). Corners do not
-depend on a, and a new point sharpens the minima of all lines that touch the function near it.
+For y convex on [0, inf) with slopes between -1, or another bound, and 0 the minima of y(x) + a x, for
+many a > 0, are read off one table: above them are the smallest of the upper values, below them the
+smallest of the lower ones and of the corners in which the extended chords of neighboring cells meet (see
+`hull`). Corners do not depend on a, and a new point sharpens the minima of all lines that touch the
+function near it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,13 +33,14 @@ _TINY = 1e-290
 
 @dataclass(frozen=True)
 class ConvexTable:
-    """Points of a convex function with slopes in [-1, 0], the first one at x = 0, and a floor below it.
+    """Points of a falling convex function, the first one at x = 0, and a floor below it.
 
     Args:
         x: The points in increasing order; doubles that are right to within 1e-15 of themselves.
         low: Lower bounds on the function there.
         high: Upper bounds.
         floor: No more than any value of the function.
+        steepest: Slopes are between minus this and 0.
 
     >>> table = ConvexTable(np.array([0.0, 1.0]), np.array([1.0, 0.0]), np.array([1.0, 0.5]), 0.0)
     >>> [ends.round(9).tolist() for ends in table.minima(np.array([0.2, 0.7]))[:2]]
@@ -49,6 +51,7 @@ class ConvexTable:
     low: Array
     high: Array
     floor: float
+    steepest: float = 1.0
 
     @cached_property
     def corners(self) -> tuple[Array, Array]:
@@ -59,8 +62,8 @@ class ConvexTable:
         Behind the last point the second line is the floor.
         """
         x, low = self.x, np.maximum(self.low, self.floor)
-        after, before = extended_chords(x, low, self.high, -1.0, 0.0, blur=_ROUNDING)
-        fall, rise = -np.clip(after, -1.0, 0.0), -np.clip(before, -1.0, 0.0)
+        after, before = extended_chords(x, low, self.high, -self.steepest, 0.0, blur=_ROUNDING)
+        fall, rise = (-np.clip(slopes, -self.steepest, 0.0) for slopes in (after, before))
         width = np.diff(x)
         with np.errstate(all="ignore"):
             across = meeting(low[:-1], low[1:], -fall[:-1], -rise[1:], width)
@@ -137,12 +140,12 @@ class ConvexTable:
                 np.append(self.low, np.maximum(low, self.floor)),
                 np.append(self.high, high),
             )
-            return ConvexTable(np.append(self.x, x), lows, highs, self.floor)
+            return replace(self, x=np.append(self.x, x), low=lows, high=highs)
         every, index = np.unique(np.append(self.x, x), return_inverse=True)
         lows, highs = np.full(every.size, self.floor), np.full(every.size, np.inf)
         np.maximum.at(lows, index, np.append(self.low, low))
         np.minimum.at(highs, index, np.append(self.high, high))
-        return ConvexTable(every, lows, highs, self.floor)
+        return replace(self, x=every, low=lows, high=highs)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ Every split of x is safe. The best one has the thresholds of one event: if the e
 under P_i, its threshold in link i is the one at which the best test has the false-positive rate a. Then
 the sum is the profile of the composed trade-off functions, which is the least upper bound that the links
 allow. With n equal links this is group privacy.
+
+A pair that is not symmetric may stand for neighbors in either order. Then a chain may have links of both
+orders, and each link is made symmetric first: `either_way` has the larger of both profiles.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, LaplacePair, Pair, 
 from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
-__all__ = ["chained"]
+__all__ = ["chained", "either_way", "ladder", "pair_above"]
 
 _FINEST, _GROWTH = 0.02, 400.0
 """Thresholds of the last link: a fiftieth of the typical loss apart at zero, one in 400 far out. Errors
@@ -57,6 +60,9 @@ _IMPOSSIBLE = 1e4
 
 _REVEALED = (0.0, 1e-8, 1e-4)
 """Shares of finite losses that are taken for revealed where rounding leaves no mass at loss zero."""
+
+_SAME_LOSS = 1e-12
+"""Losses of the two directions of a pair that are closer than this are rounded versions of one."""
 
 _COARSER = 4.0
 """Links whose values take long are tabulated for a width so many times as wide."""
@@ -87,6 +93,50 @@ def chained(links: Sequence[Pair], width: float = STANDARD_WIDTH) -> Pair:
 
 
 @lru_cache(maxsize=64)
+def either_way(pair: Pair, width: float = STANDARD_WIDTH) -> Pair:
+    """A symmetric pair that dominates (P, Q) and (Q, P): the larger of both profiles, joined by chords.
+
+    Args:
+        pair: The pair; one that is symmetric is its own answer.
+        width: About how far, relative to epsilon, the result may be from the best one.
+
+    Returns:
+        The pair; what lies beyond its largest threshold counts as revealed.
+
+    >>> coin = AtomicPair.from_pmfs([0.5, 0.5], [0.25, 0.75])
+    >>> either_way(coin).symmetric, either_way(GaussianPair(0.5))
+    (True, GaussianPair(mu=0.5))
+    """
+    if pair.symmetric:
+        return pair
+    link = _tabulated(pair, width)
+    both = (link, link.reverse())
+    losses = np.unique(np.concatenate([[0.0], *(_Tests.of(way, width).losses for way in both)]))
+    losses = losses[losses >= 0.0]
+    # of thresholds that are rounded versions of one, the largest
+    losses = np.append(0.0, losses[1:][np.append(np.diff(losses[1:]) > _SAME_LOSS, True)])
+    if isinstance(link, AtomicPair):
+        losses = np.union1d(losses, _crossings(losses, *(_log_call(way, losses) for way in both)))
+    log_high = np.max([_log_call(way, losses) for way in both], axis=0) + _MARGIN
+    values = losses, np.minimum.accumulate(np.minimum(log_high, 0.0))
+    above = pair_above(values, values)
+    if isinstance(link, AtomicPair) and isinstance(above, ProfilePair):
+        return above.outcomes
+    return above
+
+
+def _crossings(losses: Array, log_first: Array, log_second: Array) -> Array:
+    """Where one of two profiles passes the other if both are straight in e^loss between these losses."""
+    top = np.maximum(log_first, log_second)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = np.exp(log_first - top) - np.exp(log_second - top)
+        after = apart[1:] * np.exp(top[1:] - top[:-1])
+        share = apart[:-1] / (apart[:-1] - after)
+        within = losses[:-1] + np.log1p(share * np.expm1(np.diff(losses)))
+    return np.asarray(within[(apart[:-1] * after < 0.0) & np.isfinite(within)])
+
+
+@lru_cache(maxsize=64)
 def _chained(links: tuple[Pair, ...], width: float) -> Pair:
     if len(links) == 1:
         return links[0]
@@ -114,7 +164,20 @@ def _above(links: tuple[Pair, ...], width: float) -> Pair:
     """A pair with finitely many outcomes above the chain."""
     back = tuple(link.reverse() for link in reversed(links))
     ahead = _knots(links, width)
-    behind = ahead if back == links else _knots(back, width)
+    return pair_above(ahead, ahead if back == links else _knots(back, width))
+
+
+def pair_above(ahead: tuple[Array, Array], behind: tuple[Array, Array]) -> Pair:
+    """A pair with finitely many outcomes above given values of a profile, and of that of the reverse.
+
+    Args:
+        ahead: Losses from zero on, rising, and logarithms of values that are not below the profile there;
+            what is left at the last loss counts as revealed.
+        behind: The same for the profile with P and Q exchanged.
+
+    Returns:
+        The pair.
+    """
     # the total variation is the same in both directions
     log_at_zero = min(ahead[1][0], behind[1][0])
     for share in _REVEALED:
@@ -152,8 +215,9 @@ def _calls(
     rest = float(np.exp(log_high[-1])) * (1.0 + _MARGIN)
     if losses.size == 1:
         return CallSide(np.zeros(0), np.zeros(0), -np.inf), rest
-    with np.errstate(divide="ignore"):
-        beyond = log_high[:-1] + log1mexp(np.minimum(safe_log(rest) - log_high[:-1], 0.0))
+    beyond = np.full(losses.size - 1, -np.inf)
+    seen = log_high[:-1] > safe_log(rest)
+    beyond[seen] = log_high[:-1][seen] + log1mexp(safe_log(rest) - log_high[:-1][seen])
     calls = calls_above(losses[:-1], beyond, float(losses[-1]))
     if share == 0.0:
         return calls, rest
@@ -285,12 +349,21 @@ def _ladder(link: Pair, width: float) -> Array:
     """Thresholds on both sides of zero, where the link has values."""
     low, high = link.accurate_range
     at_zero = float(np.exp(link.log_hockey_stick(np.zeros(1))[0])) + link.infinite_p
-    finer = min(max(np.sqrt(width / STANDARD_WIDTH), 0.05), 4.0)
-    unit = _FINEST * finer * max(min(2.5 * at_zero, 1.0), _LEAST)
-    ahead, behind = (_rungs(min(end, _LARGEST_LOSS), unit, _GROWTH / finer) for end in (high, -low))
-    losses = np.concatenate([-behind[::-1], [0.0], ahead])
+    ahead, behind = (ladder(min(end, _LARGEST_LOSS), at_zero, width) for end in (high, -low))
+    losses = np.concatenate([-behind[:0:-1], ahead])
     visible = (link.log_hockey_stick(losses) > _SMALLEST_LOG) | (losses == 0.0)
     return np.asarray(losses[visible])
+
+
+def ladder(end: float, at_zero: float, width: float) -> Array:
+    """Thresholds from zero to the end, closest at zero, for a profile with this value there.
+
+    >>> [float(loss) for loss in ladder(0.0, 0.5, 1e-3)]
+    [0.0]
+    """
+    finer = min(max(np.sqrt(width / STANDARD_WIDTH), 0.05), 4.0)
+    unit = _FINEST * finer * max(min(2.5 * at_zero, 1.0), _LEAST)
+    return np.append(0.0, _rungs(end, unit, _GROWTH / finer))
 
 
 def _rungs(end: float, unit: float, growth: float) -> Array:

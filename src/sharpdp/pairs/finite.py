@@ -172,14 +172,9 @@ class AtomicPair(Pair):
         losses = times @ np.array(self.losses)
         log_ways = gammaln(count + 1.0) - np.sum(gammaln(times + 1.0), axis=1)
         order = np.argsort(losses, kind="stable")
-        inexact = (
-            8.0
-            * UNIT_ROUNDOFF
-            * (
-                3.0 * float(gammaln(count + 1.0))
-                + count * max(map(abs, (*self.log_p, *self.log_q)))
-            )
-        )
+        factorials = 3.0 * float(gammaln(count + 1.0)) if kinds > 1 else 0.0
+        exponents = count * max(map(abs, (*self.log_p, *self.log_q)))
+        inexact = 8.0 * UNIT_ROUNDOFF * (factorials + exponents)
         largest = max(map(abs, self.losses))
         units = (4.0 + kinds) * UNIT_ROUNDOFF
         errors, added = self._known_mean_errors, self._mean_errors(units)
@@ -360,6 +355,8 @@ def _ways(kinds: int, count: int) -> Array:
     >>> _ways(2, 2).tolist()
     [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
     """
+    if kinds == 1:
+        return np.full((1, 1), float(count))
     # the bars between stars: the first kinds - 1 counts are the gaps between them
     bars = np.array(list(combinations(range(count + kinds - 1), kinds - 1)), dtype=float)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1.0, count + kinds - 1)))

@@ -22,6 +22,9 @@ __all__ = [
 _MOST_ATOMS = 100
 """Larger tables keep sums over their outcomes."""
 
+_SMALLEST_LOSS = 1e-150
+"""Smaller positive losses are raised to this one: with other masses their ratios stay doubles."""
+
 _LEAST_POOLED = 1e-5
 """Mass of the pooled outcome: what is left of 1 keeps ten digits."""
 
@@ -107,8 +110,10 @@ def _half(losses: Array, masses: Array, infinite: float) -> tuple[CallSide, floa
     off = math.fsum((*masses.tolist(), infinite, -1.0))
     revealed = math.nextafter(infinite - off, 1.0) if off < 0.0 else infinite
     above = losses > 0.0
-    points, log_p = losses[above], np.log(masses[above])
-    calls = math.fsum((masses[above] * -np.expm1(-points)).tolist())
+    points, index = np.unique(np.maximum(losses[above], _SMALLEST_LOSS), return_inverse=True)
+    own = np.bincount(index, weights=masses[above], minlength=points.size)
+    log_p = np.log(own)
+    calls = math.fsum((own * -np.expm1(-points)).tolist())
     return CallSide(points, log_p - points, math.log(calls) if calls else -math.inf), revealed
 
 

@@ -274,7 +274,8 @@ def _without_middle(
 ) -> tuple[CallSide, CallSide]:
     """Both halves with one chord across loss zero, where the knot there would lie above it.
 
-    Knots next to zero that lie above the chord are left out too, until none does.
+    Knots next to zero that lie above the chord are left out too, until none does; so are those whose
+    masses are beyond all doubles. A chord across a knot is above it or safe without it.
     """
     same = ahead is behind
     while ahead.losses.size and behind.losses.size:
@@ -282,9 +283,9 @@ def _without_middle(
         if alpha >= 0.0 and beta >= 0.0:
             ahead, behind = ahead.starting_with(alpha), behind.starting_with(beta)
             return ahead, ahead if same else behind
-        if alpha < 0.0 or same:
+        if not alpha >= 0.0 or same:
             ahead = ahead.without_first()
-        if beta < 0.0 or same:
+        if not beta >= 0.0 or same:
             behind = behind.without_first()
     raise NotCertified("the values of a profile are too far apart to make a pair of them.")
 

@@ -38,6 +38,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.two_doubles import multiply_exactly
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
 from sharpdp.tabular import Tabular
 
@@ -59,9 +60,12 @@ class Proportional:
     rho: float
 
     def __call__(self, orders: Array) -> Array:
-        """The divergences at some orders; infinite where they are beyond all doubles."""
-        with np.errstate(over="ignore"):  # infinite is right then, too
-            return self.rho * orders
+        """The divergences at some orders, rounded up; infinite where they are beyond all doubles."""
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite is right then, too
+            product, missing = multiply_exactly(self.rho, orders)
+        # what is missing is not known at the ends of the range
+        is_exact = (missing <= 0.0) & (product > 1e-280) & (product < 1e280)
+        return np.where(is_exact, product, np.nextafter(product, np.inf))
 
 
 @dataclass(frozen=True)

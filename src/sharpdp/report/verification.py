@@ -18,7 +18,7 @@ from typing import Any
 from sharpdp._validate import is_unseen, short_repr
 from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
-from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
+from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, WrongType
 from sharpdp.notebook import Shown
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
@@ -288,6 +288,8 @@ def verify(text: str) -> Verification:
         now = replace(
             now, audits=tuple(data.get("audits", ())), header=Header.of(data.get("header"))
         )
+    except Contradiction:
+        raise
     except SharpDPError as fault:
         why = f"this plan cannot be computed again; {fault}"
         return made((Finding("/plan", Verdict.UNCONFIRMED, why),))
@@ -550,6 +552,8 @@ class _Judge:
         """What is computed now where another version asked."""
         try:
             answer = self._asked(self._guarantee, name, recorded)
+        except Contradiction:
+            raise
         except SharpDPError:  # there is no such place
             return {**recorded, "lower": None, "upper": "inf"}
         return {**recorded, **plain(self._guarantee, answer)}
@@ -568,6 +572,8 @@ class _Judge:
         finer = replace(self._guarantee, relative_width=width)
         try:
             low, high = _interval(plain(finer, self._asked(finer, name, recorded)))
+        except Contradiction:
+            raise
         except SharpDPError:
             return known
         return max(low, known[0]), min(high, known[1])

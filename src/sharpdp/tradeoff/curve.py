@@ -36,7 +36,7 @@ from sharpdp._validate import (
     short_repr,
     zero_or_scale,
 )
-from sharpdp.bracket import Bracket, Rigor, Side, bracketed
+from sharpdp.bracket import Bracket, Rigor, Side, bracketed, in_order
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.composition.many_questions import Ends, epsilons_at
@@ -685,7 +685,7 @@ class TradeoffCurve(Mechanism, Tabular):
         return interval[0], add_up(exp_up(high), -1.0) if high < LARGEST_EPSILON else math.inf
 
     def _bracket(self, quantity: str, interval: Interval) -> Bracket:
-        return Bracket(*interval, self.rigor, quantity, f"| {self.label}")
+        return in_order(*interval, self.rigor, quantity, f"| {self.label}")
 
     def _asked(
         self,

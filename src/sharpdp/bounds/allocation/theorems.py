@@ -135,6 +135,12 @@ def _whole_epochs(mechanism: DPSGD) -> Blocks:
     return ((scheme.steps_per_epoch, scheme.epochs),)
 
 
+def _rounds_of_blocks(mechanism: DPSGD, _: Adjacency) -> int:
+    """Epochs, if their blocks are dominated only together: a group has blocks for each of its records."""
+    scheme = _scheme(mechanism)
+    return scheme.epochs if scheme.participations > 1 else 0
+
+
 def _composed_upper(mechanism: DPSGD, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
     return _composed(mechanism, _blocks(mechanism), Side.UPPER, width)
 
@@ -154,6 +160,7 @@ exact_bound = partial(bound, approaches=_exact_pair)
 
 @exact_bound(
     applies=_moderate_noise,
+    factors=_rounds_of_blocks,
     refined=_composed_upper,
     rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
 )
@@ -169,7 +176,8 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     because nothing in this depends on the names of the steps. So P is the mean, over orders, of
     products of k pairs of one step among T / k, and Q is the same for all orders: by joint convexity
     no divergence exceeds that of the product, which all orders have in common. The pair belongs to a
-    mechanism that reveals the blocks.
+    mechanism that reveals the blocks. Every record of a group has blocks of its own, so that groups chain
+    those of an epoch together.
 
     Zero-out and add/remove are the same pair: a record that contributes nothing is as good as absent.
 

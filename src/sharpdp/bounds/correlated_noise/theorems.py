@@ -85,9 +85,21 @@ register_here = partial(
     "the example being in the worst of all positions",
 )
 
+
+def _over(*kinds: type) -> Callable[[CorrelatedNoise], bool]:
+    return lambda mechanism: isinstance(mechanism.batches, kinds)
+
+
 every_notion = partial(
     register_here,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
+)
+
+# a separation promises nothing about the steps of others if a record is added or removed
+separated_notions = partial(
+    register_here,
+    adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
+    applies=_over(MinSeparation),
 )
 
 
@@ -115,10 +127,6 @@ def _revealed_upper(mechanism: CorrelatedNoise) -> float:
     kept = isinstance(scheme, DeterministicBatches) or scheme.order == "kept"
     bound_on = positions_upper if kept else once_per_epoch_upper
     return bound_on(columns, scheme.steps_per_epoch)
-
-
-def _over(*kinds: type) -> Callable[[CorrelatedNoise], bool]:
-    return lambda mechanism: isinstance(mechanism.batches, kinds)
 
 
 @every_notion(
@@ -162,10 +170,7 @@ def fixed_positions_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> P
     return _gaussian(mechanism, sensitivity, adjacency, Side.LOWER)
 
 
-@every_notion(
-    source="denisov2022; choquette2023banded Equation 5; kalinin2024",
-    applies=_over(MinSeparation),
-)
+@separated_notions(source="denisov2022; choquette2023banded Equation 5; kalinin2024")
 def separated_participation_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
     """Upper side of correlated noise if uses of an example are some steps apart: a Gaussian pair.
 
@@ -178,7 +183,7 @@ def separated_participation_upper(mechanism: CorrelatedNoise, adjacency: Adjacen
     return _gaussian(mechanism, _revealed_upper(mechanism), adjacency, Side.UPPER)
 
 
-@every_notion(source="dong2022 Theorem 2.7", applies=_over(MinSeparation))
+@separated_notions(source="dong2022 Theorem 2.7")
 def separated_participation_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
     """Lower side of correlated noise if uses of an example are some steps apart: one pattern of them.
 

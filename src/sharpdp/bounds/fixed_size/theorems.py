@@ -109,13 +109,14 @@ def _many_steps(mechanism: DPSGD) -> bool:
     source="balle2018subsampling Section 5; shaked2007 Section 3.A",
     proof="shuffled-batches",
     applies=_many_steps,
+    factors=lambda mechanism, adjacency: 1,
 )
 def opposed_others_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over many random subsets: others point against the record in all of them.
 
     In every step a pair that is a little above that of `opposed_subset_lower`, and once a factor of the
     likelihood ratio with a power law: for such payoffs no other arrangement pays, whatever happened
-    before, and every payoff is below one of these.
+    before, and every payoff is below one of these. Neither pair dominates a step: they hold together.
 
     Numerics: see `bounds.fixed_size.opposed_others`.
 
@@ -232,12 +233,14 @@ def _rarely_full(mechanism: DPSGD) -> bool:
     holds_when=f"{DRAWN}; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
     applies=_rarely_full,
+    factors=lambda mechanism, adjacency: mechanism.batches.steps,
 )
 def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: a batch that others fill reveals everything.
 
     Formula: Poisson batches, and in each step mass f = P[Bin(others, r) >= B] at infinite loss. Weaker
-    than `overflow_mixture_upper`, and as good where f is negligible.
+    than `overflow_mixture_upper`, and as good where f is negligible. Which batch is full is not the same
+    for every record of a group, so that groups chain the two pairs of a step together.
 
     Numerics: f is rounded up.
 

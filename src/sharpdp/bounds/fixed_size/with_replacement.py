@@ -170,6 +170,7 @@ def _many_steps(mechanism: DPSGD) -> bool:
     source="balle2018subsampling Theorem 10; shaked2007 Section 3.A",
     proof="shuffled-batches",
     applies=_many_steps,
+    factors=lambda mechanism, adjacency: 1,
 )
 def opposed_repeats_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: repeats are revealed, others oppose the record.

@@ -38,7 +38,10 @@ def local_laplace_tight(mechanism: LocalLaplace, adjacency: Adjacency) -> PairCo
     return ((LaplacePair(mechanism.local_epsilon), 1),)
 
 
-@bound(holds_when="one user's record changes to any other")
+@bound(
+    holds_when="one user's record changes to any other; of several reports of that user, from the same "
+    "record to the same other one"
+)
 def rows_upper(mechanism: DiscreteRandomizer, adjacency: Adjacency) -> PairCounts:
     """Upper side of one report: a pair that dominates every two rows of the matrix.
 
