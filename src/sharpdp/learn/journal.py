@@ -30,7 +30,8 @@ class Journal:
     """Counts the rounds that a run has begun, in two files or, without a path, in memory only.
 
     ``plan`` says in words what must stay the same. `begun` never goes down, and rounds are counted one
-    by one whatever threads and processes ask: a journal that is not up to date refuses to count.
+    by one whatever threads and processes ask: a journal that is not up to date refuses to count. `run` is
+    a random name that a restored journal shares with the one that was created.
 
     >>> journal = Journal(None, "a plan")
     >>> journal.begin()
@@ -41,7 +42,7 @@ class Journal:
     def __init__(self, path: object, plan: str) -> None:
         """A journal at this path, in a folder that exists; `create` or `restore` comes next."""
         self.plan, self.begun = plan, 0
-        self._run = secrets.token_hex(16)
+        self.run = secrets.token_hex(16)
         self._mutex = threading.Lock()
         self._parameters: StateFile | None = None
         self._note: StateFile | None = None
@@ -73,9 +74,7 @@ class Journal:
         """Keep the parameters after so many rounds."""
         if self._parameters is not None:
             buffer = io.BytesIO()
-            np.savez(
-                buffer, parameters=parameters, finished=finished, plan=self.plan, run=self._run
-            )
+            np.savez(buffer, parameters=parameters, finished=finished, plan=self.plan, run=self.run)
             self._parameters.write(buffer.getvalue())
 
     def restore(self) -> tuple[int, Floats]:
@@ -110,7 +109,7 @@ class Journal:
                 f"path must be that of one run; got {path!r}, which was written by another run than its "
                 "neighbor with the ending .begun."
             )
-        self._run, self.begun = run, max(note["begun"], finished)
+        self.run, self.begun = run, max(note["begun"], finished)
         return finished, parameters
 
     def close(self) -> None:
@@ -120,7 +119,7 @@ class Journal:
                 file.close()
 
     def _text(self, begun: int) -> bytes:
-        return json.dumps({"begun": begun, "plan": self.plan, "run": self._run}).encode()
+        return json.dumps({"begun": begun, "plan": self.plan, "run": self.run}).encode()
 
     def _noted(self) -> dict[str, Any]:
         """Data of the file that ends in .begun."""
