@@ -55,6 +55,9 @@ MOST_RUNS = 10**9
 SLACK = 1e-9
 """By how much, relatively, another version may have computed a limit or a cost more sharply."""
 
+PROOF = "only a head that was kept elsewhere proves that no release is missing or changed"
+"""What a ledger that agrees with itself does not show."""
+
 SHORTEST_SECRET = 16
 """Bytes that tell runs apart, at least; fewer could be guessed from their fingerprint."""
 
@@ -348,13 +351,14 @@ class Ledger(Tabular):
         """The release that was counted for a run under a name, if there is one.
 
         A run is known by its fingerprint, not by its name: another run under the same name is refused. So
-        is the same run under another name, which is either to be resumed under its own, or a second run
-        with a key that was used before.
+        is the same run under another name, or under none, which is either to be resumed under its own, or
+        a second run with a key that was used before.
 
         Args:
             key: The name of the run; None if it has none.
             run: Its fingerprint; None if it has none.
-            by_name: Whether the name alone is enough where the run or the entry has no fingerprint.
+            by_name: Whether what is said is enough where a name or a fingerprint is missing, as for a run
+                of which some steps are done.
 
         Returns:
             The entry, or None if the run is new.
@@ -365,6 +369,11 @@ class Ledger(Tabular):
         self._refresh()
         for entry in self._entries:
             same_run = run is not None and entry.run == run
+            if same_run and key is None and entry.key is None and not by_name:
+                raise InvalidArgument(
+                    f"key must be given for a run that was counted before; got none, and this run is "
+                    f"release {entry.number}. Resume it, or begin a new run with a new key."
+                )
             if same_run and entry.key != key:
                 raise InvalidArgument(
                     f"key must be {entry.key!r}, under which this run is release {entry.number}; got "
@@ -507,7 +516,7 @@ class Ledger(Tabular):
             InvalidArgument: there is no such cohort.
             Unsupported: no theorem covers all releases under one notion of neighbors.
         """
-        context = f"| {len(self.entries)} releases {self.choice}"
+        context = f"| {pluralize(len(self.entries), 'release')} {self.choice}"
         if self.filter is not None:
             spent = max(self._spent(group) for group in self._groups(self._entries, cohort))
             left = max(1.0 - spent / self.filter.limit, 0.0)
@@ -725,7 +734,7 @@ class Ledger(Tabular):
             plan, time = checked_release(record, is_adaptive=self.filter is not None)
             cohort = record["cohort"]
             if cohort is not None:
-                cohort = self._spelled.setdefault(folded(cohort), cohort)
+                cohort = self._spelled.setdefault(folded(cohort), " ".join(cohort.split()))
             number = len(self._entries) + 1
             self._entries.append(_entry({**record, "cohort": cohort}, plan, time, number))
         else:
@@ -869,7 +878,8 @@ class Ledger(Tabular):
                 f"{what}: it costs {new.cost:.4g} ({self.filter.quantity}), {spent:.4g} of "
                 f"{self.filter.limit:.4g} are spent. Nothing was counted."
             )
-        return f"{what}: {len(self._entries)} releases are in the ledger. Nothing was counted."
+        counted = pluralize(len(self._entries), "release")
+        return f"{what}, together with {counted} in the ledger. Nothing was counted."
 
 
 def file_plan(path: str | Path) -> tuple[Plan, str | None]:
