@@ -304,12 +304,12 @@ class Ledger(Tabular):
             "time": moment(time=time),
             "key": None if key is None else _named(key=key),
             "report_hash": report_hash,
-            "run": None if run is None else self.fingerprint(run),
+            "run": None if run is None else self._fingerprint(run),
         }
         with self._mutex, self._chain.locked():
             self._refresh()
             record["cohort"] = self._cohort(cohort, new_cohort=new_cohort)
-            known = self.counted(key=record["key"], run=record["run"], by_name=run is None)
+            known = self._counted(record["key"], record["run"], by_name=run is None)
             if known is not None:
                 return self._repeated(known, record)
             new = self._costed(_entry(record, plan, record["time"], len(self._entries) + 1))
@@ -320,33 +320,8 @@ class Ledger(Tabular):
             self._refresh()
             return self._entries[-1]
 
-    def fingerprint(self, run: bytes) -> str:
-        """The fingerprint of a run in this ledger: a hash that is keyed with what only the run knows.
-
-        Nothing can be learned from it about 16 random bytes or more, and it is another one in every
-        ledger. A key that can be guessed can be found by trying.
-
-        Args:
-            run: What tells the run apart, at least 16 bytes.
-
-        Returns:
-            64 hexadecimal digits.
-
-        Raises:
-            InvalidArgument: There are too few bytes.
-            WrongType: It is not bytes.
-        """
-        if not isinstance(run, bytes):
-            raise WrongType(f"run must be bytes, such as a secret key; got {short_repr(run)}.")
-        if len(run) < SHORTEST_SECRET:
-            raise InvalidArgument(
-                f"run must have at least {SHORTEST_SECRET} bytes; got {len(run)} of them."
-            )
-        words = f"sharpdp run in the ledger {self._chain.hashes[0]}"
-        return hmac.new(run, words.encode(), "sha256").hexdigest()
-
     def counted(
-        self, *, key: str | None = None, run: str | None = None, by_name: bool = False
+        self, *, key: str | None = None, run: bytes | None = None, by_name: bool = False
     ) -> Entry | None:
         """The release that was counted for a run under a name, if there is one.
 
@@ -356,7 +331,7 @@ class Ledger(Tabular):
 
         Args:
             key: The name of the run; None if it has none.
-            run: Its fingerprint; None if it has none.
+            run: What tells the run apart, as in `add`; None if there is nothing.
             by_name: Whether what is said is enough where a name or a fingerprint is missing, as for a run
                 of which some steps are done.
 
@@ -365,29 +340,12 @@ class Ledger(Tabular):
 
         Raises:
             InvalidArgument: The name belongs to another run, or the run to another name.
+            WrongType: An argument has the wrong type.
         """
         self._refresh()
-        for entry in self._entries:
-            same_run = run is not None and entry.run == run
-            if same_run and key is None and entry.key is None and not by_name:
-                raise InvalidArgument(
-                    f"key must be given for a run that was counted before; got none, and this run is "
-                    f"release {entry.number}. Resume it, or begin a new run with a new key."
-                )
-            if same_run and entry.key != key:
-                raise InvalidArgument(
-                    f"key must be {entry.key!r}, under which this run is release {entry.number}; got "
-                    f"{key!r}. Resume it under that name, or begin a new run with a new key."
-                )
-            same_name = key is not None and entry.key == key
-            if same_run or (same_name and by_name and (run is None or entry.run is None)):
-                return entry
-            if same_name:
-                raise InvalidArgument(
-                    f"key must be new for another run; got {key!r}, which is that of release "
-                    f"{entry.number}: {entry.mechanism.describe()}. Resume it, or choose another name."
-                )
-        return None
+        known = None if run is None else self._fingerprint(run)
+        named = None if key is None else _named(key=key)
+        return self._counted(named, known, by_name=flag(by_name=by_name))
 
     def would_exceed(
         self,
@@ -629,8 +587,9 @@ class Ledger(Tabular):
     def _checked_costs(self) -> list[str]:
         """Costs that are too small, and releases that exceed the budget without saying so."""
         problems = []
+        adjacency = self._notion(())
         for entry in self._entries if self.filter is not None else ():
-            now = self._cost(entry)
+            now = self._cost(entry, adjacency)
             if float(entry.cost or 0.0) < now * (1.0 - SLACK):
                 problems.append(
                     f"release {entry.number}: its cost is {entry.cost:g}; computed now: {now:g}"
@@ -745,6 +704,45 @@ class Ledger(Tabular):
                     f"{record['releases']}."
                 )
 
+    def _fingerprint(self, run: object) -> str:
+        """A hash that is keyed with what only the run knows, and is another one in every ledger.
+
+        Nothing can be learned from it about 16 random bytes or more. A key that can be guessed can be
+        found by trying.
+        """
+        if not isinstance(run, bytes):
+            raise WrongType(f"run must be bytes, such as a secret key; got {short_repr(run)}.")
+        if len(run) < SHORTEST_SECRET:
+            raise InvalidArgument(
+                f"run must have at least {SHORTEST_SECRET} bytes; got {len(run)} of them."
+            )
+        words = f"sharpdp run in the ledger {self._chain.hashes[0]}"
+        return hmac.new(run, words.encode(), "sha256").hexdigest()
+
+    def _counted(self, key: str | None, run: str | None, *, by_name: bool) -> Entry | None:
+        """`counted` for a fingerprint, among what was read."""
+        for entry in self._entries:
+            same_run = run is not None and entry.run == run
+            if same_run and key is None and entry.key is None and not by_name:
+                raise InvalidArgument(
+                    "key must be given for a run that was counted before; got none, and this run is "
+                    f"release {entry.number}. Resume it, or begin a new run with a new key."
+                )
+            if same_run and entry.key != key:
+                raise InvalidArgument(
+                    f"key must be {entry.key!r}, under which this run is release {entry.number}; got "
+                    f"{key!r}. Resume it under that name, or begin a new run with a new key."
+                )
+            same_name = key is not None and entry.key == key
+            if same_run or (same_name and by_name and (run is None or entry.run is None)):
+                return entry
+            if same_name:
+                raise InvalidArgument(
+                    f"key must be new for another run; got {key!r}, which is that of release "
+                    f"{entry.number}: {entry.mechanism.describe()}. Resume it, or choose another name."
+                )
+        return None
+
     def _cohort(self, cohort: str | None, *, new_cohort: bool) -> str | None:
         """The name of a cohort as it was first spelled, if it is known or certainly new."""
         is_new = flag(new_cohort=new_cohort)
@@ -779,12 +777,14 @@ class Ledger(Tabular):
 
     def _costed(self, entry: Entry) -> Entry:
         """The release with its cost in the filter, if there is one."""
-        return entry if self.filter is None else replace(entry, cost=self._cost(entry))
+        if self.filter is None:
+            return entry
+        return replace(entry, cost=self._cost(entry, self._notion((entry,))))
 
-    def _cost(self, entry: Entry) -> float:
+    def _cost(self, entry: Entry, adjacency: str | None) -> float:
         """The cost of a release in the filter, computed now."""
         assert self.filter is not None
-        known = entry.mechanism, self._notion((entry,)), entry.group_size
+        known = entry.mechanism, adjacency, entry.group_size
         if known not in self._costs:
             mechanism, adjacency, size = known
             self._costs[known] = self.filter.cost(mechanism, adjacency=adjacency, group_size=size)
@@ -812,9 +812,10 @@ class Ledger(Tabular):
             return [_taking_part(entries, name)]
         return [_taking_part(entries, name) for name in known or (None,)]
 
-    def _spent(self, entries: Iterable[Entry]) -> float:
+    def _spent(self, entries: Iterable[Entry], *new: Entry) -> float:
         """The sum of costs in the filter, rounded upwards; each is what was counted or more."""
-        costs = [max(float(entry.cost or 0.0), self._cost(entry)) for entry in entries]
+        adjacency = self._notion(new)
+        costs = [max(float(entry.cost or 0.0), self._cost(entry, adjacency)) for entry in entries]
         return math.nextafter(math.fsum(costs), math.inf) if costs else 0.0
 
     def _exceeds(self, new: Entry) -> bool:
@@ -828,7 +829,7 @@ class Ledger(Tabular):
             names = {*self._spelled.values(), *names - {None}} or {None}
         groups = [_taking_part(together, name) for name in names]
         if self.filter is not None:
-            return any(self._spent(group) > self.filter.limit for group in groups)
+            return any(self._spent(group, new) > self.filter.limit for group in groups)
         return any(
             float(self._guarantee(group, adjacency).epsilon(delta=self.delta).upper) > self.epsilon
             for group in groups

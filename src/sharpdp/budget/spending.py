@@ -384,8 +384,7 @@ def counted_rounds(
     if not isinstance(budget, Budget | Ledger):
         raise WrongType(f"budget must be a Budget or a Ledger; got {short_repr(budget)}.")
     if isinstance(budget, Ledger):
-        known = None if run is None else budget.fingerprint(run)
-        entry = budget.counted(key=key, run=known, by_name=done > 0)
+        entry = budget.counted(key=key, run=run, by_name=done > 0)
         if entry is not None:
             return _counted_before(entry, begun, most, group_size)
     if done:
