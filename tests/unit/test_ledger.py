@@ -565,9 +565,27 @@ def test_the_command_keeps_a_ledger(tmp_path: Path, capsys: pytest.CaptureFixtur
     Path(path).write_bytes(damaged(content, len(content) // 2, 0))
     code, text = told(capsys, "verify", path)
     assert (code, "NOT CONFIRMED  line" in text) == (1, True)
+    assert "only a head that was kept elsewhere proves" not in text
+    Path(path).write_bytes(content)
+    assert "only a head that was kept elsewhere proves" in told(capsys, "verify", path)[1]
+    code, text = told(capsys, "add", path, noise, "--cohort", "norht")
+    assert (code, "Did you mean north?" in text) == (2, True)
+    assert told(capsys, "would-exceed", path, noise, "--cohort", "norht")[0] == 2
+    assert told(capsys, "would-exceed", path, noise, "--cohort", "norht", "--new-cohort")[0] == 0
+    assert told(capsys, "add", path, noise, "--cohort", "norht", "--new-cohort")[0] == 0
     code, text = told(capsys, "totl", path)
     assert (code, "Did you mean total?" in text) == (2, True)
     assert told(capsys, "total", str(tmp_path / "none.jsonl"))[0] == 2
+
+
+def test_the_command_declares_cohorts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "budget.jsonl")
+    words = ("--epsilon", "1", "--delta", "1e-6", "--cohorts", "north", "far south")
+    assert told(capsys, "init", path, *words)[0] == 0
+    assert dp.Ledger(path).cohorts == ("north", "far south")
+    noise = "gaussian noise_multiplier=20"
+    assert told(capsys, "add", path, noise, "--cohort", "Far South")[0] == 0
+    assert told(capsys, "add", path, noise, "--cohort", "elsewhere")[0] == 2
 
 
 def test_an_entry_says_what_it_is(tmp_path: Path) -> None:

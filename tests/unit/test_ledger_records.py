@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import sharpdp as dp
-from sharpdp.budget.ledger import PROOF, Ledger
+from sharpdp.budget.ledger import Ledger
 from sharpdp.cli import main
 from sharpdp.explore.officer_view import reports
 from sharpdp.storage.hash_chain import HashChain
@@ -25,6 +25,7 @@ from sharpdp.storage.hash_chain import HashChain
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers"
 NOISE = dp.Gaussian(noise_multiplier=20.0)
 WEAK = dp.Gaussian(noise_multiplier=0.1)
+PROOF = "only a head that was kept elsewhere proves that no release is missing or changed"
 Record = dict[str, Any]
 
 
