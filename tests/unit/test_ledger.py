@@ -268,8 +268,9 @@ def test_a_key_is_that_of_one_run(tmp_path: Path) -> None:
     ledger = begun(tmp_path)
     first = ledger.add(NOISE, key="run 1", run=b"a" * 32)
     assert ledger.add(NOISE, key="run 1", run=b"a" * 32) == first
-    with pytest.raises(dp.InvalidArgument, match=r"Resume it, or choose another name\."):
-        ledger.add(NOISE, key="run 1", run=b"b" * 32)
+    for other in (b"b" * 32, b"a" * 32 + b"\0"):
+        with pytest.raises(dp.InvalidArgument, match=r"Resume it, or choose another name\."):
+            ledger.add(NOISE, key="run 1", run=other)
     with pytest.raises(dp.InvalidArgument, match="key must be new for another release"):
         ledger.add(NOISE, key="run 1")  # nothing says that it is this run
     with pytest.raises(dp.InvalidArgument, match=r"key must be 'run 1'.*got 'run 2'"):

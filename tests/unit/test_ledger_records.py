@@ -390,3 +390,5 @@ def test_a_file_that_is_replaced_while_it_is_open_is_read_anew(tmp_path: Path) -
     written(path, [{**records[0], "epsilon": 100.0}, records[1]])
     with pytest.raises(dp.InvalidArgument, match="that of another ledger"):
         ledger.total()
+    written(path, records)  # back again, with all of its releases
+    assert ledger.total().upper == dp.account(NOISE).epsilon(delta=1e-6).upper

@@ -664,6 +664,7 @@ class Ledger(Tabular):
             lines, head = self._read
             if lines > len(records) or (lines and hashes[lines - 1] != head):  # another file
                 self._entries, self._spelled, lines = [], {}, 0
+                self._read = 0, ""
             for line, record in enumerate(records[lines:], lines + 1):
                 try:
                     self._take(record, line)
@@ -717,7 +718,8 @@ class Ledger(Tabular):
                 f"run must have at least {SHORTEST_SECRET} bytes; got {len(run)} of them."
             )
         words = f"sharpdp run in the ledger {self._chain.hashes[0]}"
-        return hmac.new(run, words.encode(), "sha256").hexdigest()
+        # hashed first: to HMAC, a key and the same key with zeros behind it are one
+        return hmac.new(hashlib.sha256(run).digest(), words.encode(), "sha256").hexdigest()
 
     def _counted(self, key: str | None, run: str | None, *, by_name: bool) -> Entry | None:
         """`counted` for a fingerprint, among what was read."""

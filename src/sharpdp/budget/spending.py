@@ -263,7 +263,7 @@ class Budget:
             InvalidArgument: mechanisms are fixed in advance, and none was spent yet.
         """
         if self.filter is not None:
-            return self.filter.promise()
+            return self.filter.promise(adjacency=self._adjacency)
         if not self._releases:
             raise InvalidArgument(
                 "a budget of fixed plans must have one; got none. Spend it first."
