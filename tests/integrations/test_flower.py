@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 from importlib import util
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -280,6 +281,17 @@ def test_rounds_of_clients_stop_at_a_budget_and_go_on_after_a_restart() -> None:
     later = CLDPStrategy(CLIENTS, begun=11)
     trained(later, grid, 1)
     assert later.guarantee.mechanism == CLIENTS.mechanism
+
+
+def test_a_server_that_begins_again_is_not_the_run_that_was_counted(tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "budget.jsonl", epsilon=100.0, delta=1e-5)
+    strategy = CLDPStrategy(CLIENTS, budget=ledger, budget_key="spring")
+    with pytest.raises(dp.InvalidArgument, match="Resume it, or choose another name"):
+        CLDPStrategy(CLIENTS, budget=ledger, budget_key="spring")
+    assert CLDPStrategy(CLIENTS, begun=3, budget=ledger, budget_key="spring").last == strategy.last
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
+        CLDPStrategy(CLIENTS, begun=3, budget=ledger, budget_key="summer")
+    assert len(ledger.entries) == 1
 
 
 def test_the_example_federation_stops_at_its_budget(capsys: pytest.CaptureFixture[str]) -> None:

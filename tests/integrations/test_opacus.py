@@ -348,10 +348,25 @@ def test_opacus_stops_where_the_budget_ends(scheme: Any, tmp_path: Path) -> None
     assert ledger.epsilon < float(
         dp.account(plan.stopped_after(taken + 1), adjacency="zero-out").epsilon(delta=1e-5).upper
     )
-    # the same run again is not counted again, another one is refused
-    private_run(scheme, budget=ledger, budget_key="opacus")
     with pytest.raises(dp.BudgetExceeded):
         private_run(scheme, budget=ledger, budget_key="another")
+
+
+def test_a_run_that_begins_again_is_not_the_one_that_was_counted(tmp_path: Path) -> None:
+    scheme = dp.PoissonBatches(dataset_size=EXAMPLES, batch_size=10, epochs=9)
+    ledger = dp.Ledger(tmp_path / "budget.jsonl", epsilon=100.0, delta=1e-5, adjacency="zero-out")
+    model, optimizer, batches, engine = private_run(scheme, budget=ledger, budget_key="opacus")
+    # the same batches and fresh noise: nothing was resumed
+    with pytest.raises(dp.InvalidArgument, match="Resume it, or choose another name"):
+        private_run(scheme, budget=ledger, budget_key="opacus")
+    for passes in (0, 1):  # also before its first step
+        trained(model, optimizer, batches, passes=passes)
+        *_, resumed = private_run(scheme)
+        resumed.accountant.load_state_dict(engine.accountant.state_dict())
+        assert resumed.accountant.count_in(ledger, key="opacus") == scheme.steps
+    assert len(ledger.entries) == 1
+    with pytest.raises(WrongType, match="run must be the name of a run"):
+        resumed.accountant.load_state_dict({**engine.accountant.state_dict(), "run": 3})
 
 
 def test_a_step_beyond_the_budget_is_refused_before_the_model_moves() -> None:

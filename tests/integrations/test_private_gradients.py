@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from threading import Barrier, Thread
 from time import sleep
 from typing import Any
@@ -274,6 +275,18 @@ def test_a_budget_ends_the_run() -> None:
         run.backward(next(iter(run.loader())))
     with pytest.raises(dp.BudgetExceeded):
         made(budget=budget)
+
+
+def test_a_run_is_counted_by_its_key(tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "budget.jsonl", epsilon=100.0, delta=1e-5, adjacency="zero-out")
+    for _ in range(2):
+        assert made(budget=ledger, budget_key="run").last == 12
+    assert len(ledger.entries) == 1
+    for key in (None, b"l" * 32):
+        with pytest.raises(dp.InvalidArgument, match="Resume it, or choose another name"):
+            made(key=key, budget=ledger, budget_key="run")
+    made(key=None, budget=ledger, budget_key="another")
+    assert len(ledger.entries) == 2
 
 
 def test_gradients_of_something_else_are_noticed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,17 +18,17 @@ RUN = dp.DPSGD(dp.PoissonBatches(dataset_size=20, sample_rate=0.25, steps=40), n
 KEY = b"k" * 32
 
 
-def training() -> Training:
+def training(key: bytes | None = KEY, scale: float = 0.0) -> Training:
     torch.manual_seed(0)
     return Training(
         RUN,
         torch.nn.Linear(2, 1),
         lambda output, target: (output - target).square().sum(),
-        torch.zeros(20, 2),
+        torch.full((20, 2), scale),
         torch.zeros(20, 1),
         clip=1.0,
         learning_rate=0.1,
-        key=KEY,
+        key=key,
     )
 
 
@@ -44,14 +45,140 @@ def test_training_stops_where_the_shared_budget_ends(tmp_path: Path) -> None:
     before = run.step
     run.run(progress=False)  # no more than was counted, later either
     assert run.step == before
-    # a run that starts again under its name is not counted twice
+    # a run that starts again under its name, with its key, is not counted twice
     again = training().run(budget=ledger, budget_key="first", progress=False)
     assert again.step == before
     assert len(ledger.entries) == 2
     with pytest.raises(dp.BudgetExceeded):
-        training().run(budget=ledger, budget_key="second", progress=False)
-    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
+        training(b"l" * 32).run(budget=ledger, budget_key="second", progress=False)
+    with pytest.raises(dp.InvalidArgument, match=r"key must be 'first'.*got None"):
         again.run(budget=ledger, progress=False)
+    late = training(b"m" * 32).run(steps=1, progress=False)
+    for name in (None, "third"):  # steps that no ledger has counted
+        with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
+            late.run(budget=ledger, budget_key=name, progress=False)
+
+
+def wide(folder: Path) -> dp.Ledger:
+    return dp.Ledger(folder / "budget.jsonl", epsilon=100.0, delta=1e-5, choice="fixed in advance")
+
+
+REFUSED = r"key must be new for another run.*Resume it, or choose another name\."
+
+
+def test_every_new_run_is_counted_whatever_it_is_called(tmp_path: Path) -> None:
+    ledger = wide(tmp_path)
+    training(None).run(budget=ledger, budget_key="my-run", progress=False)
+    for other in (training(None), training(KEY)):
+        with pytest.raises(dp.InvalidArgument, match=REFUSED):
+            other.run(budget=ledger, budget_key="my-run", progress=False)
+        assert other.step == 0
+    assert len(ledger.entries) == 1
+    for number in range(2):
+        training(None).run(budget=ledger, budget_key=f"run {number}", progress=False)
+    assert (
+        ledger.total().upper >= dp.account(RUN * 3, adjacency="zero-out").epsilon(delta=1e-5).lower
+    )
+
+
+def test_a_run_on_other_data_is_another_run(tmp_path: Path) -> None:
+    ledger = wide(tmp_path)
+    training().run(budget=ledger, budget_key="first", progress=False)
+    with pytest.raises(dp.InvalidArgument, match=REFUSED):
+        training(scale=1.0).run(budget=ledger, budget_key="first", progress=False)
+
+
+def test_a_run_keeps_its_name(tmp_path: Path) -> None:
+    ledger = wide(tmp_path)
+    training().run(budget=ledger, budget_key="first", progress=False)
+    for name in ("second", None):
+        with pytest.raises(dp.InvalidArgument, match=r"key must be 'first'.*Resume it under that"):
+            training().run(budget=ledger, budget_key=name, progress=False)
+    unnamed = training(b"u" * 32).run(steps=3, budget=ledger, progress=False)
+    unnamed.run(budget=ledger, progress=False)  # the same object goes on
+    with pytest.raises(dp.InvalidArgument, match="key must be given for a run that was counted"):
+        training(b"u" * 32).run(budget=ledger, progress=False)
+    assert len(ledger.entries) == 2
+
+
+def test_a_resumed_run_is_counted_once(tmp_path: Path) -> None:
+    ledger, file = wide(tmp_path), tmp_path / "checkpoint"
+    first = training(None)
+    first.run(steps=5, budget=ledger, budget_key="run", checkpoint=file, progress=False)
+    first.close()
+    again = training(None)
+    again.resume(file)
+    again.run(budget=ledger, budget_key="run", progress=False)
+    assert (again.step, len(ledger.entries)) == (40, 1)
+    with pytest.raises(dp.InvalidArgument, match="group_size must be 1"):
+        training_from(file).run(budget=ledger, budget_key="run", group_size=4, progress=False)
+
+
+def training_from(file: Path) -> Training:
+    made = training(None)
+    made.resume(file)
+    return made
+
+
+def test_two_runs_of_one_name_at_the_same_time_are_not_one(tmp_path: Path) -> None:
+    ledger, other = wide(tmp_path), b"o" * 32
+    asked: list[int] = []
+
+    def begun(rounds: int) -> dp.Mechanism:
+        if not asked:  # after the name was looked for, before it is written
+            asked.append(rounds)
+            counted_rounds(dp.Ledger(ledger.path), RUN.stopped_after, 40, key="run", run=other)
+        return RUN.stopped_after(rounds)
+
+    with pytest.raises(dp.InvalidArgument, match=REFUSED):
+        counted_rounds(ledger, begun, 40, key="run", run=KEY)
+    assert len(ledger.entries) == 1
+
+
+def test_a_ledger_that_knows_no_fingerprint_takes_a_resumed_run_by_its_name(tmp_path: Path) -> None:
+    ledger = wide(tmp_path)
+    ledger.add(RUN, key="run")  # as earlier versions counted it
+    with pytest.raises(dp.InvalidArgument, match=REFUSED):
+        counted_rounds(ledger, RUN.stopped_after, 40, key="run", run=KEY)
+    assert counted_rounds(ledger, RUN.stopped_after, 40, key="run", run=KEY, done=3) == 40
+    # without anything that tells runs apart, a name stands for a run that goes on
+    with pytest.raises(dp.InvalidArgument, match=REFUSED):
+        counted_rounds(ledger, RUN.stopped_after, 40, key="run")
+    assert counted_rounds(ledger, RUN.stopped_after, 40, key="run", done=3) == 40
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("kind", ["clients", "blocks"])
+def test_clients_and_blocks_are_counted_by_the_run_of_their_journal(
+    kind: str, tmp_path: Path
+) -> None:
+    ledger, path = wide(tmp_path), tmp_path / "run"
+    begun = {"clients": client_run, "blocks": block_run}[kind]
+    run = begun(path, resumed=False)
+    run.run(2, budget=ledger, budget_key=kind)
+    run.close()
+    begun(path, resumed=True).run(budget=ledger, budget_key=kind)
+    assert len(ledger.entries) == 1
+    for _ in range(2):
+        with pytest.raises(dp.InvalidArgument, match=REFUSED):
+            begun(None, resumed=False).run(budget=ledger, budget_key=kind)
+
+
+def zeros(_: object, who: object) -> np.ndarray[Any, Any]:
+    return np.zeros((len(who), 2))  # type: ignore[arg-type]
+
+
+def client_run(path: Path | None, *, resumed: bool) -> Any:
+    ball = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
+    plan = learn.CLDPSGD(randomizer=ball, users=20, population=200, rounds=5)
+    if resumed:
+        return learn.ClientRun.resumed(plan, zeros, path=path)
+    return learn.ClientRun(plan, zeros, np.zeros(2), path=path)
+
+
+def block_run(path: Path | None, *, resumed: bool) -> Any:
+    plan = learn.BlockSGD(records=40, blocks=40, epochs=5, local_epsilon=0.5, clip=1.0, dimension=2)
+    return learn.BlockRun(plan, zeros, None if resumed else np.zeros(2), path=path)
 
 
 def test_clients_stop_where_an_adaptive_budget_ends() -> None:
@@ -84,21 +211,24 @@ def test_blocks_stop_where_the_budget_ends(tmp_path: Path) -> None:
         records=400, blocks=400, epochs=9, local_epsilon=0.5, clip=1.0, dimension=2
     )
 
-    def begun() -> learn.BlockRun:
-        return learn.BlockRun(plan, lambda _, who: np.zeros((len(who), 2)), np.zeros(2), rng=1)
+    def begun(start: Any) -> learn.BlockRun:
+        path = tmp_path / "run"
+        return learn.BlockRun(plan, zeros, start, path=path, rng=1)
 
     spent = float(dp.account(plan.begun(4)).epsilon(delta=1e-6).upper)
     ledger = dp.Ledger(
         tmp_path / "budget.jsonl", epsilon=1.001 * spent, delta=1e-6, choice="fixed in advance"
     )
-    run = begun().run(budget=ledger, budget_key="blocks")
+    run = begun(np.zeros(2)).run(budget=ledger, budget_key="blocks")
     assert run.begun == 4
     with pytest.raises(dp.BudgetExceeded, match="the budget allows 4 epochs"):
         run.epoch()
-    assert begun().run(budget=ledger, budget_key="blocks").begun == 4
+    assert begun(None).run(budget=ledger, budget_key="blocks").begun == 4
     assert len(ledger.entries) == 1
-    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
+    with pytest.raises(dp.InvalidArgument, match="key must be 'blocks'"):
         run.run(budget=ledger)
+    with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
+        run.run(budget=dp.Budget(epsilon=1.0, delta=1e-6))
 
 
 @pytest.mark.parametrize("choice", ["adaptive", "fixed in advance"])

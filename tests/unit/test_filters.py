@@ -255,6 +255,16 @@ def test_fixed_plans_are_composed_exactly() -> None:
     assert fixed.remaining() == pytest.approx(1 - exact.upper)
 
 
+def test_a_promise_is_about_the_neighbors_that_costs_were_computed_for() -> None:
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=10), noise_multiplier=4.0)
+    budget = Budget(epsilon=2.0, delta=1e-6)
+    assert str(budget.promise().adjacency) == "neighboring inputs"
+    budget.spend(dp.Gaussian(noise_multiplier=20.0))
+    budget.spend(run)
+    assert str(budget.promise().adjacency) == "add/remove"
+    assert float(budget.promise().epsilon(delta=1e-6).upper) <= 2.0 * (1 + 1e-9)
+
+
 def test_a_budget_is_about_one_kind_of_neighbors() -> None:
     budget = Budget(epsilon=5.0, delta=1e-6)
     budget.spend(dp.Gaussian(noise_multiplier=10.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import resource
@@ -131,8 +132,110 @@ def test_spans_of_time_are_totaled(tmp_path: Path) -> None:
     assert ledger.total(since="2026-02-01", until="2026-03-01").upper == (
         dp.account(NOISE).epsilon(delta=1e-6).upper
     )
+    # a date is its first second: the day itself is after it
+    assert ledger.total(until="2026-01-15").upper == 0.0
+    assert ledger.total(until="2026-01-15T00:00:01").upper > 0.0
     with pytest.raises(dp.InvalidArgument, match="time must be"):
         ledger.add(NOISE, time="yesterday")
+
+
+def test_spans_of_time_do_not_depend_on_how_times_are_written(tmp_path: Path) -> None:
+    ledger = begun(tmp_path, epsilon=20.0)
+    noise = dp.Gaussian(noise_multiplier=1.0)
+    for when in ("20260131", "2026-06-30T23:00:00-10:00", "2026-W20-1"):
+        ledger.add(noise, time=when)
+    three, one = (dp.account(noise * n).epsilon(delta=1e-6).upper for n in (3, 1))
+    assert ledger.total(since="2026-01-01", until="2026-12-31").upper == three
+    assert ledger.total(since="20260101", until="2026-W53-4").upper == three
+    assert ledger.total(until="2026-03-01").upper == one
+    # 23:00 on June 30 in Honolulu is July 1 in Greenwich
+    assert ledger.total(since="2026-07-01").upper == one
+    assert ledger.total(since="2026-07-01T02:00+02:00", until="2026-07-01T09:00:00.5Z").upper == one
+    assert [entry.time for entry in ledger.entries] == [
+        "2026-01-31T00:00:00Z",
+        "2026-07-01T09:00:00Z",
+        "2026-05-11T00:00:00Z",
+    ]
+
+
+def test_cohorts_have_one_notion_of_neighbors(tmp_path: Path) -> None:
+    run = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
+    alone = dp.account(run, adjacency="replace-one").epsilon(delta=1e-6)
+    ledger = begun(tmp_path, epsilon=2.5)
+    ledger.add(SURVEY, cohort="north")
+    assert ledger.would_exceed(run, cohort="south")  # about 3.2 for the neighbors of the survey
+    with pytest.raises(dp.BudgetExceeded):
+        ledger.add(run, cohort="south")
+    # the other way round, the survey makes the training run cost more than the budget allows
+    ledger = dp.Ledger(tmp_path / "b.jsonl", epsilon=2.5, delta=1e-6, choice="fixed in advance")
+    ledger.add(run, cohort="south")
+    assert "add/remove" in ledger.total().context
+    assert ledger.would_exceed(SURVEY, cohort="north")
+    ledger.add(SURVEY, cohort="north", despite_budget=True)
+    assert ledger.total().upper >= alone.lower
+    assert ledger.total(cohort="south").upper >= alone.lower
+    assert "replace-one" in ledger.total().context
+    # and in every span of time, also one without the survey
+    assert ledger.total(until="1999-01-01").upper == 0.0
+    assert "replace-one" in ledger.total(cohort="south", since="1999-01-01").context
+
+
+def test_a_cohort_that_has_no_theorem_for_the_notion_of_the_ledger_is_refused(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "budget.jsonl"
+    fixed = {"epsilon": 9.0, "delta": 1e-6, "choice": "fixed in advance"}
+    ledger = dp.Ledger(path, **fixed, adjacency="zero-out")  # type: ignore[arg-type]
+    ledger.add(TRAINING, cohort="north")
+    with pytest.raises(dp.Unsupported, match="adjacency zero-out has no theorem"):
+        ledger.add(SURVEY, cohort="south")
+    assert ledger.cohorts == ("north",)
+
+
+@pytest.mark.parametrize(
+    "spelled", ["North", " north ", "north\u00a0", "\uff4eorth", "NORTH", "north\u3000"]
+)
+def test_spellings_of_one_cohort_share_its_budget(tmp_path: Path, spelled: str) -> None:
+    ledger = begun(tmp_path)
+    ledger.add(NOISE, cohort="north")
+    assert ledger.add(NOISE, cohort=spelled).cohort == "north"
+    assert ledger.cohorts == ("north",)
+    both = dp.account(NOISE * 2).epsilon(delta=1e-6).upper
+    assert ledger.total().upper == ledger.total(cohort=spelled).upper == both
+    assert dp.Ledger(ledger.path).total().upper == both
+
+
+@pytest.mark.parametrize(
+    "spelled", ["n\u043erth", "norht", "nort", "noorth", "n0rth", "n\u00f6rth"]
+)
+def test_a_cohort_that_looks_like_another_must_be_said_to_be_new(
+    tmp_path: Path, spelled: str
+) -> None:
+    ledger = begun(tmp_path)
+    ledger.add(NOISE, cohort="north")
+    for ask in (ledger.add, ledger.would_exceed, ledger.affordable):
+        with pytest.raises(dp.InvalidArgument, match=r"new_cohort be True.*Did you mean north\?"):
+            ask(NOISE, cohort=spelled)
+    assert not ledger.would_exceed(NOISE, cohort=spelled, new_cohort=True)
+    ledger.add(NOISE, cohort=spelled, new_cohort=True)
+    ledger.add(NOISE, cohort=spelled)  # now it is known
+    assert len(ledger.cohorts) == 2
+
+
+def test_cohorts_that_were_declared_are_all_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "budget.jsonl"
+    ledger = dp.Ledger(path, epsilon=3.0, delta=1e-6, cohorts=["wave 1", "wave 2"])
+    ledger.add(NOISE, cohort="wave 1")
+    ledger.add(NOISE, cohort="Wave 2")
+    with pytest.raises(dp.InvalidArgument, match=r"one of the ledger \(wave 1, wave 2\)"):
+        ledger.add(NOISE, cohort="everybody else")
+    ledger.add(NOISE, cohort="everybody else", new_cohort=True)
+    assert dp.Ledger(path).cohorts == ("wave 1", "wave 2", "everybody else")
+    with pytest.raises(dp.InvalidArgument, match="cohorts must be that of the ledger"):
+        dp.Ledger(path, cohorts=["wave 1"])
+    for wrong in (["a", "A "], [], "north", [3]):
+        with pytest.raises(dp.InvalidArgument, match="cohorts must be"):
+            dp.Ledger(tmp_path / "new.jsonl", epsilon=1.0, delta=1e-6, cohorts=wrong)
 
 
 def test_reports_are_verified_before_they_are_counted(tmp_path: Path) -> None:
@@ -159,6 +262,38 @@ def test_a_key_is_counted_once(tmp_path: Path) -> None:
     assert len(ledger.entries) == 1
     with pytest.raises(dp.InvalidArgument, match="key must be new for another release"):
         ledger.add(NOISE * 2, key="run 1")
+
+
+def test_a_key_is_that_of_one_run(tmp_path: Path) -> None:
+    ledger = begun(tmp_path)
+    first = ledger.add(NOISE, key="run 1", run=b"a" * 32)
+    assert ledger.add(NOISE, key="run 1", run=b"a" * 32) == first
+    for other in (b"b" * 32, b"a" * 32 + b"\0"):
+        with pytest.raises(dp.InvalidArgument, match=r"Resume it, or choose another name\."):
+            ledger.add(NOISE, key="run 1", run=other)
+    with pytest.raises(dp.InvalidArgument, match="key must be new for another release"):
+        ledger.add(NOISE, key="run 1")  # nothing says that it is this run
+    with pytest.raises(dp.InvalidArgument, match=r"key must be 'run 1'.*got 'run 2'"):
+        ledger.add(NOISE, key="run 2", run=b"a" * 32)
+    with pytest.raises(dp.InvalidArgument, match=r"key must be 'run 1'.*got None"):
+        ledger.add(NOISE, run=b"a" * 32)
+    assert len(ledger.entries) == 1
+    for short, why in ((b"a" * 15, "at least 16 bytes; got 15"), ("a" * 16, "run must be bytes")):
+        with pytest.raises(dp.InvalidArgument, match=why):
+            ledger.add(NOISE, run=short)  # type: ignore[arg-type]
+
+
+def test_a_fingerprint_shows_neither_the_secret_nor_other_ledgers(tmp_path: Path) -> None:
+    secret = bytes(range(32))
+    one = begun(tmp_path)
+    one.add(NOISE, run=secret)
+    other = dp.Ledger(tmp_path / "other.jsonl", epsilon=2.0, delta=1e-6)
+    other.add(NOISE, run=secret)
+    fingerprints = {str(ledger.entries[0].run) for ledger in (one, other)}
+    assert len(fingerprints) == 2
+    plain = {getattr(hashlib, name)(secret).hexdigest() for name in ("sha256", "blake2s")}
+    assert not fingerprints & plain
+    assert secret.hex() not in one.path.read_text() + other.path.read_text()
 
 
 def test_a_budget_does_not_change_after_it_was_begun(tmp_path: Path) -> None:
@@ -339,12 +474,13 @@ def test_an_unfinished_line_is_said_and_removed_by_the_next_release(tmp_path: Pa
     ledger = begun(tmp_path)
     ledger.add(NOISE)
     whole = ledger.path.read_bytes()
+    head = ledger.path.with_name("budget.jsonl.head")
+    before = head.read_bytes()
     ledger.add(NOISE * 2)
     longer = ledger.path.read_bytes()
-    head = ledger.path.with_name("budget.jsonl.head")
     for cut in (len(whole) + 1, len(longer) - 2):
         ledger.path.write_bytes(longer[:cut])
-        head.unlink(missing_ok=True)  # a kill comes before the head is written
+        head.write_bytes(before)  # a kill comes before the head is written
         (problem,) = Ledger.verify(ledger.path)
         assert "line 3: the last line is unfinished" in problem
         again = dp.Ledger(ledger.path)
@@ -354,7 +490,7 @@ def test_an_unfinished_line_is_said_and_removed_by_the_next_release(tmp_path: Pa
         assert [entry.mechanism for entry in again.entries] == [NOISE, NOISE * 5]
     # all of it but its end of line: it counts
     ledger.path.write_bytes(longer[:-1])
-    head.unlink(missing_ok=True)
+    head.write_bytes(before)
     again = dp.Ledger(ledger.path)
     assert len(again.entries) == 2
     again.add(NOISE * 7)
@@ -394,7 +530,8 @@ def test_a_checkpoint_that_is_too_small_is_found(tmp_path: Path) -> None:
     chain = HashChain(ledger.path)
     with chain.locked():
         chain.read()
-        chain.append({"kind": "checkpoint", "releases": 2, "time": "now", "epsilon": [0.0, 0.01]})
+        small = {"releases": 2, "time": "2026-01-31T00:00:00Z", "epsilon": [0.0, 0.01]}
+        chain.append({"kind": "checkpoint", **small})
     (problem,) = Ledger.verify(ledger.path)
     assert problem.startswith("line 5: the checkpoint says 0 to 0.01")
 
@@ -429,14 +566,32 @@ def test_the_command_keeps_a_ledger(tmp_path: Path, capsys: pytest.CaptureFixtur
     Path(path).write_bytes(damaged(content, len(content) // 2, 0))
     code, text = told(capsys, "verify", path)
     assert (code, "NOT CONFIRMED  line" in text) == (1, True)
+    assert "only a head that was kept elsewhere proves" not in text
+    Path(path).write_bytes(content)
+    assert "only a head that was kept elsewhere proves" in told(capsys, "verify", path)[1]
+    code, text = told(capsys, "add", path, noise, "--cohort", "norht")
+    assert (code, "Did you mean north?" in text) == (2, True)
+    assert told(capsys, "would-exceed", path, noise, "--cohort", "norht")[0] == 2
+    assert told(capsys, "would-exceed", path, noise, "--cohort", "norht", "--new-cohort")[0] == 0
+    assert told(capsys, "add", path, noise, "--cohort", "norht", "--new-cohort")[0] == 0
     code, text = told(capsys, "totl", path)
     assert (code, "Did you mean total?" in text) == (2, True)
     assert told(capsys, "total", str(tmp_path / "none.jsonl"))[0] == 2
+
+
+def test_the_command_declares_cohorts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "budget.jsonl")
+    words = ("--epsilon", "1", "--delta", "1e-6", "--cohorts", "north", "far south")
+    assert told(capsys, "init", path, *words)[0] == 0
+    assert dp.Ledger(path).cohorts == ("north", "far south")
+    noise = "gaussian noise_multiplier=20"
+    assert told(capsys, "add", path, noise, "--cohort", "Far South")[0] == 0
+    assert told(capsys, "add", path, noise, "--cohort", "elsewhere")[0] == 2
 
 
 def test_an_entry_says_what_it_is(tmp_path: Path) -> None:
     entry = begun(tmp_path).add(NOISE, note="a table", cohort="north", time="2026-01-31")
     assert isinstance(entry, Entry)
     assert entry.describe() == (
-        "1. 2026-01-31 Gaussian noise (noise multiplier 20) (a table), cohort north"
+        "1. 2026-01-31T00:00:00Z Gaussian noise (noise multiplier 20) (a table), cohort north"
     )

@@ -85,7 +85,8 @@ class Filter(ABC):
 
         Args:
             mechanism: What is to be run.
-            adjacency: Which data sets are neighbors; None for the default of the mechanism.
+            adjacency: Which data sets are neighbors; None for the default of the mechanism. Costs for
+                different neighbors do not add up.
             group_size: In how many records neighbors differ at most.
 
         Returns:
@@ -96,13 +97,20 @@ class Filter(ABC):
         """
         return self._cost(mechanism, adjacency, checked_group_size(group_size))
 
-    def promise(self) -> Guarantee:
+    def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
         """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
+
+        Args:
+            adjacency: The neighbors for which all costs were computed; None for mechanisms that are about
+                any.
 
         Returns:
             A Guarantee with an upper side.
+
+        Raises:
+            InvalidArgument: there is no notion of that name.
         """
-        return account(self._at_limit())
+        return account(self._at_limit(), adjacency=adjacency)
 
     @classmethod
     @abstractmethod

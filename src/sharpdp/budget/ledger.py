@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from sharpdp import notebook
 from sharpdp._validate import (
+    flag,
+    has_entries,
     invalid,
     is_among,
     one_line,
@@ -24,7 +26,16 @@ from sharpdp._validate import (
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches.scheme import pluralize
 from sharpdp.bracket import Bracket, Rigor
+from sharpdp.budget.cohorts import folded, near_miss
 from sharpdp.budget.filters import RenyiFilter
+from sharpdp.budget.ledger_records import (
+    CHOICES,
+    FORMAT,
+    checked,
+    checked_header,
+    checked_release,
+)
+from sharpdp.budget.moments import moment
 from sharpdp.errors import (
     BudgetExceeded,
     Contradiction,
@@ -35,25 +46,27 @@ from sharpdp.errors import (
 )
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms import Sequence as InSequence
-from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
+from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, notion
 from sharpdp.nearest_word import hint
 from sharpdp.plans import Plan, text_of
-from sharpdp.plans.plain_data import mechanism_from_data
 from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
 from sharpdp.storage.run_lock import free_path_of, path_of
 from sharpdp.tabular import Tabular
 
-__all__ = ["CHOICES", "Entry", "Ledger", "file_plan"]
-
-CHOICES = ("adaptive", "fixed in advance")
-"""How releases were chosen: after seeing earlier results, or before seeing any."""
-
-FORMAT = 1
-"""Counts the changes of the format that a reader must know of."""
+__all__ = ["Entry", "Ledger", "file_plan"]
 
 MOST_RUNS = 10**9
 """How many runs `affordable` looks for at most."""
+
+SLACK = 1e-9
+"""By how much, relatively, another version may have computed a limit or a cost more sharply."""
+
+PROOF = "only a head that was kept elsewhere proves that no release is missing or changed"
+"""What a ledger that agrees with itself does not show."""
+
+SHORTEST_SECRET = 16
+"""Bytes that tell runs apart, at least; fewer could be guessed from their fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +79,14 @@ class Entry:
         adjacency: The neighbors of its plan, in words.
         group_size: Records that one protected unit has in it.
         note: What it was, in one line.
-        cohort: The cohort whose data it used; None for everybody's.
-        time: When it was added, as ISO 8601 in UTC.
+        cohort: The cohort whose data it used, as its name was first spelled; None for everybody's.
+        time: When it was added, such as '2026-01-31T12:00:00Z', in UTC.
         key: A name under which it is counted once; None if it has none.
         plan_hash: SHA-256 of its plan.
         report_hash: SHA-256 of the report file that came with it; None if there was none.
         cost: Its Renyi divergence in an adaptive ledger; None in one that is fixed in advance.
         exceeded: Whether it was added although the budget did not allow it.
+        run: Fingerprint of the run that it is, in this ledger; None if it is not known.
     """
 
     number: int
@@ -87,6 +101,7 @@ class Entry:
     report_hash: str | None
     cost: float | None
     exceeded: bool
+    run: str | None = None
 
     def describe(self) -> str:
         """The release in one line."""
@@ -103,7 +118,10 @@ class Ledger(Tabular):
     A file that does not exist is begun with the given budget; one that exists is opened, and what is
     given must agree with it. Lines are bound to each other by hashes, written under a lock and flushed to
     the disk: processes that add at the same time wait for each other, and a crash loses nothing that was
-    counted. A file that was changed is refused with the line at which its chain breaks.
+    counted. A file that was changed is refused with the line at which its chain breaks, and so is a line
+    that does not agree with itself: limits are computed again, and so are costs when they are added up.
+    But the chain has no secret. Whoever can write the file can write another one that is as whole; only a
+    `head` that was kept elsewhere proves that no release is missing or changed.
 
     **How releases are chosen** decides what may be claimed:
 
@@ -116,7 +134,8 @@ class Ledger(Tabular):
     **Whom it is about.** Neighbors differ in one protected unit. `group_size` says how many records a
     unit has in a release. Cohorts are disjoint groups of people, fixed without looking at the protected
     data: a release on one of them costs nothing for the others, and the total is that of the worst
-    cohort.
+    cohort. All cohorts have the same notion of neighbors. Spellings that differ only in case, width or
+    blanks are one cohort, and a name that is almost that of a known one must be said to be new.
 
     Args:
         path: The file, in a folder that exists.
@@ -128,6 +147,8 @@ class Ledger(Tabular):
             adaptive ledger what the first release says, which must not depend on results.
         unit: What is protected, in a word or two, such as "person"; "record" by default.
         order: Order of the Renyi filter of an adaptive ledger; None takes one that suits Gaussian noise.
+        cohorts: Names of all cohorts; any other one must be said to be new. None for a ledger that learns
+            them from its releases.
 
     Raises:
         InvalidArgument: a value is out of range, does not agree with the file, or the file is damaged.
@@ -153,6 +174,7 @@ class Ledger(Tabular):
         adjacency: Adjacency | str | None = None,
         unit: str | None = None,
         order: float | None = None,
+        cohorts: Iterable[str] | None = None,
     ) -> None:
         """Open the ledger, or begin it."""
         said = {
@@ -162,23 +184,27 @@ class Ledger(Tabular):
             "adjacency": None if adjacency is None else str(notion(adjacency)),
             "unit": None if unit is None else one_line(unit=unit),
             "order": None if order is None else renyi_order(order=order),
+            "cohorts": None if cohorts is None else _declared(cohorts),
         }
         self._chain = HashChain(free_path_of(path=path))
         self._mutex = threading.RLock()
+        self._header: dict[str, Any] = {}
         self._entries: list[Entry] = []
+        self._spelled: dict[str, str] = {}
+        self._read: tuple[int, str] = (0, "")
         self._totals: dict[Any, Guarantee] = {}
+        self._costs: dict[Any, float] = {}
         if not self._chain.exists():
             with self._chain.locked():
                 if not self._chain.exists():  # nobody else has begun it meanwhile
                     self._chain.append(_begun(said))
-        self._header = self._read_header()
+        self._refresh()
         for name, value in said.items():
             if value is not None and value != self._header[name]:
                 raise InvalidArgument(
                     f"{name} must be that of the ledger at {str(self.path)!r}, "
                     f"{self._header[name]!r}; got {value!r}. A budget is fixed when a ledger is begun."
                 )
-        self._refresh()
 
     @property
     def path(self) -> Path:
@@ -216,7 +242,7 @@ class Ledger(Tabular):
         """The filter of an adaptive ledger; None for one that is fixed in advance."""
         if self.choice != "adaptive":
             return None
-        return RenyiFilter(float(self._header["limit"]), float(self._header["order"]))
+        return RenyiFilter(self._header["limit"], self._header["order"])
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -226,8 +252,9 @@ class Ledger(Tabular):
 
     @property
     def cohorts(self) -> tuple[str, ...]:
-        """The cohorts that releases were about, in order of appearance."""
-        return tuple(dict.fromkeys(e.cohort for e in self.entries if e.cohort is not None))
+        """The cohorts that were declared, then those that releases were about, as first spelled."""
+        self._refresh()
+        return tuple(self._spelled.values())
 
     def add(
         self,
@@ -238,6 +265,8 @@ class Ledger(Tabular):
         group_size: int | None = None,
         time: str | None = None,
         key: str | None = None,
+        run: bytes | None = None,
+        new_cohort: bool = False,
         despite_budget: bool = False,
     ) -> Entry:
         """Count one release. Call it before the release: what is not counted must not be released.
@@ -249,9 +278,15 @@ class Ledger(Tabular):
             cohort: Name of the cohort whose data it uses; None (default) for everybody's.
             group_size: Records that one protected unit has in it, 1 to 1000; None takes that of the plan,
                 which is 1 for a mechanism.
-            time: When, as ISO 8601; None for now.
+            time: When, as a date or time of ISO 8601, in UTC unless it has an offset; None for now.
             key: A name for this release. A release whose key is in the ledger is not counted again, so
-                that a program that was killed may repeat what it does not remember.
+                that a program that was killed may repeat what it does not remember. It must be the same
+                release: another draw of the noise is another release.
+            run: What this run has in common with its resumed self and with no other run, such as its
+                secret key: at least 16 bytes, of which the ledger keeps a fingerprint. A key or a
+                fingerprint that is in the ledger is then refused to every other run.
+            new_cohort: True says that a cohort is a new one, although its name is almost that of a known
+                one, or is none of those that were declared.
             despite_budget: True counts what has been released already, although it exceeds the budget.
 
         Returns:
@@ -273,17 +308,18 @@ class Ledger(Tabular):
             "plan": plan.to_dict(),
             "plan_hash": plan.hash,
             "note": one_line(note=note),
-            "cohort": None if cohort is None else _named(cohort=cohort),
-            "time": _moment(time=time),
+            "time": moment(time=time),
             "key": None if key is None else _named(key=key),
             "report_hash": report_hash,
+            "run": None if run is None else self._fingerprint(run),
         }
         with self._mutex, self._chain.locked():
             self._refresh()
-            for entry in self._entries:
-                if entry.key is not None and entry.key == record["key"]:
-                    return self._repeated(entry, record)
-            new = self._costed(_entry(record, len(self._entries) + 1))
+            record["cohort"] = self._cohort(cohort, new_cohort=new_cohort)
+            known = self._counted(record["key"], record["run"], by_name=run is None)
+            if known is not None:
+                return self._repeated(known, record)
+            new = self._costed(_entry(record, plan, record["time"], len(self._entries) + 1))
             new = replace(new, exceeded=self._exceeds(new))
             if new.exceeded and not despite_budget:
                 raise BudgetExceeded(self._refusal(new))
@@ -291,12 +327,40 @@ class Ledger(Tabular):
             self._refresh()
             return self._entries[-1]
 
+    def counted(
+        self, *, key: str | None = None, run: bytes | None = None, by_name: bool = False
+    ) -> Entry | None:
+        """The release that was counted for a run under a name, if there is one.
+
+        A run is known by its fingerprint, not by its name: another run under the same name is refused. So
+        is the same run under another name, or under none, which is either to be resumed under its own, or
+        a second run with a key that was used before.
+
+        Args:
+            key: The name of the run; None if it has none.
+            run: What tells the run apart, as in `add`; None if there is nothing.
+            by_name: Whether what is said is enough where a name or a fingerprint is missing, as for a run
+                of which some steps are done.
+
+        Returns:
+            The entry, or None if the run is new.
+
+        Raises:
+            InvalidArgument: The name belongs to another run, or the run to another name.
+            WrongType: An argument has the wrong type.
+        """
+        self._refresh()
+        known = None if run is None else self._fingerprint(run)
+        named = None if key is None else _named(key=key)
+        return self._counted(named, known, by_name=flag(by_name=by_name))
+
     def would_exceed(
         self,
         release: Mechanism | Plan | str | Path,
         *,
         cohort: str | None = None,
         group_size: int | None = None,
+        new_cohort: bool = False,
     ) -> bool:
         """Whether one more release would exceed the budget, or cannot be shown not to.
 
@@ -304,6 +368,7 @@ class Ledger(Tabular):
             release: What would be run, as in `add`.
             cohort: The cohort whose data it would use; None for everybody's.
             group_size: Records that one protected unit has in it.
+            new_cohort: Whether the cohort is a new one, as in `add`.
 
         Returns:
             False if the budget certainly allows it.
@@ -314,7 +379,8 @@ class Ledger(Tabular):
             Unsupported: no theorem covers it together with the others.
         """
         self._refresh()
-        return self._exceeds(self._proposed(release, cohort, group_size, 1))
+        whom = self._cohort(cohort, new_cohort=new_cohort)
+        return self._exceeds(self._proposed(release, whom, group_size, 1))
 
     def affordable(
         self,
@@ -322,6 +388,7 @@ class Ledger(Tabular):
         *,
         cohort: str | None = None,
         group_size: int | None = None,
+        new_cohort: bool = False,
     ) -> int:
         """How many more times a release could be made within the budget.
 
@@ -329,6 +396,7 @@ class Ledger(Tabular):
             release: What would be run, as in `add`.
             cohort: The cohort whose data it would use; None for everybody's.
             group_size: Records that one protected unit has in it.
+            new_cohort: Whether the cohort is a new one, as in `add`.
 
         Returns:
             The largest number that is certainly allowed, at most 10^9.
@@ -339,9 +407,10 @@ class Ledger(Tabular):
             Unsupported: no theorem covers it together with the others.
         """
         self._refresh()
+        whom = self._cohort(cohort, new_cohort=new_cohort)
 
         def allowed(times: int) -> bool:
-            return not self._exceeds(self._proposed(release, cohort, group_size, times))
+            return not self._exceeds(self._proposed(release, whom, group_size, times))
 
         if not allowed(1):
             return 0
@@ -364,8 +433,9 @@ class Ledger(Tabular):
 
         Args:
             cohort: One cohort; None for the worst one.
-            since: Count releases from this time on, as ISO 8601; None from the beginning.
-            until: Count releases before this time; None until now.
+            since: Count releases from this date or time of ISO 8601 on; None from the beginning.
+            until: Count releases before this date or time; None until now. A date is its first second in
+                UTC, so that releases of that day are not counted.
 
         Returns:
             The bracket. Its context says which claim it makes.
@@ -375,15 +445,16 @@ class Ledger(Tabular):
             Unsupported: no theorem covers all releases under one notion of neighbors.
         """
         self._refresh()
-        start = None if since is None else _moment(since=since)
-        end = None if until is None else _moment(until=until)
-        entries = [e for e in self._entries if _within(e.time, start, end)]
+        start = "" if since is None else moment(since=since)
+        end = None if until is None else moment(until=until, later=True)
+        # times are kept to the second, so that their letters are in the order of time
+        entries = [e for e in self._entries if e.time >= start and (end is None or e.time < end)]
         groups = self._groups(entries, cohort)
         brackets = [self._composed(group) for group in groups]
         lower = max(float(bracket.lower) for bracket in brackets)
         upper = max(float(bracket.upper) for bracket in brackets)
         rigor = Rigor.weakest(bracket.rigor for bracket in brackets)
-        about = self._guarantee(groups[0] or entries).neighbors if entries else self.unit
+        about = self._notion(()) or Adjacency.NEIGHBORS if entries else self.unit
         claim = f"{len(entries)} release{'s' if len(entries) != 1 else ''} {self.choice}"
         if self.filter is not None:
             spent = max(self._spent(group) for group in groups)
@@ -410,7 +481,7 @@ class Ledger(Tabular):
             InvalidArgument: there is no such cohort.
             Unsupported: no theorem covers all releases under one notion of neighbors.
         """
-        context = f"| {len(self.entries)} releases {self.choice}"
+        context = f"| {pluralize(len(self.entries), 'release')} {self.choice}"
         if self.filter is not None:
             spent = max(self._spent(group) for group in self._groups(self._entries, cohort))
             left = max(1.0 - spent / self.filter.limit, 0.0)
@@ -459,7 +530,7 @@ class Ledger(Tabular):
             record = {
                 "kind": "checkpoint",
                 "releases": len(self._entries),
-                "time": _moment(time=None),
+                "time": moment(time=None),
                 "epsilon": [str(end) if math.isinf(end) else end for end in ends],
             }
             self._chain.append(record)
@@ -468,7 +539,10 @@ class Ledger(Tabular):
 
     @staticmethod
     def verify(path: str | Path) -> tuple[str, ...]:
-        """Look at every line of a ledger, and compute its checkpoints again.
+        """Look at every line of a ledger, and compute limit, costs and checkpoints again.
+
+        That nothing is wrong says that the file agrees with itself. It does not say that it is the file
+        that was kept: only a `head` that was kept elsewhere proves that no release is missing.
 
         Args:
             path: The file of a ledger.
@@ -490,17 +564,22 @@ class Ledger(Tabular):
         problems = [str(found)] if found is not None else []
         if found is not None and not found.unfinished:
             return tuple(problems)
+        if chain.lacks_head():
+            problems.append(
+                f"{chain.path.name}.head is missing beside {len(chain.records)} lines, so that lines cut "
+                "off at the end would not be noticed: compare the hash of the last line, "
+                f"{chain.head}, with one that was kept; the next release writes the file again"
+            )
         try:
             ledger = Ledger(path)
+            for line, record in enumerate(chain.records, 1):
+                if record["kind"] == "checkpoint":
+                    problems += ledger._checked_total(line, record)
+            problems += ledger._checked_costs()
         except Contradiction:
             raise
         except SharpDPError as fault:
-            return (*problems, str(fault))
-        for line, record in enumerate(chain.records, 1):
-            if record["kind"] == "checkpoint":
-                problems += ledger._checked_total(line, record)
-        for entry in ledger.entries:
-            problems += ledger._checked_cost(entry)
+            problems.append(str(fault))
         return tuple(problems)
 
     def _checked_total(self, line: int, record: dict[str, Any]) -> list[str]:
@@ -514,14 +593,30 @@ class Ledger(Tabular):
             return [f"line {line}: the checkpoint says {low:g} to {high:g}; computed now: {now}"]
         return []
 
-    def _checked_cost(self, entry: Entry) -> list[str]:
-        """What is wrong with the cost that was added up."""
-        if self.filter is None or entry.cost is None:
-            return []
-        now = float(self._costed(entry).cost or 0.0)
-        if entry.cost < now * (1.0 - 1e-3):
-            return [f"release {entry.number}: its cost is {entry.cost:g}; computed now: {now:g}"]
-        return []
+    def _checked_costs(self) -> list[str]:
+        """Costs that are too small, and releases that exceed the budget without saying so."""
+        problems = []
+        adjacency = self._notion(())
+        for entry in self._entries if self.filter is not None else ():
+            now = self._cost(entry, adjacency)
+            if float(entry.cost or 0.0) < now * (1.0 - SLACK):
+                problems.append(
+                    f"release {entry.number}: its cost is {entry.cost:g}; computed now: {now:g}"
+                )
+        for group in self._groups(self._entries, None):
+            if self._certainly_exceeds(group) and not any(entry.exceeded for entry in group):
+                last = group[-1]
+                whom = f" of cohort {last.cohort}" if last.cohort is not None else ""
+                problems.append(
+                    f"release {last.number}: the releases{whom} up to it exceed the budget, and none is "
+                    "said to"
+                )
+        return problems
+
+    def _certainly_exceeds(self, group: Sequence[Entry]) -> bool:
+        if self.filter is not None:
+            return self._spent(group) > self.filter.limit * (1.0 + SLACK)
+        return float(self._composed(group).lower) > self.epsilon
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
         """The releases as dictionaries, in the order in which they were added.
@@ -569,26 +664,114 @@ class Ledger(Tabular):
 
     _frozen = False
 
-    def _read_header(self) -> dict[str, Any]:
-        records = self._chain.read()
-        header = records[0] if records else {}
-        if header.get("kind") != "ledger" or header.get("format") != FORMAT:
-            raise InvalidArgument(
-                f"path must be that of a ledger; got {str(self.path)!r}, which is another file, or of a "
-                "later version."
-            )
-        return header
-
     def _refresh(self) -> None:
         """Read what was appended since, by this process or another one."""
         if self._frozen:
             return
         with self._mutex:
-            records = [r for r in self._chain.read() if r["kind"] == "release"]
-            if len(records) < len(self._entries):
-                self._entries = []
-            for record in records[len(self._entries) :]:
-                self._entries.append(_entry(record, len(self._entries) + 1))
+            records, hashes = self._chain.read(), self._chain.hashes
+            lines, head = self._read
+            if lines > len(records) or (lines and hashes[lines - 1] != head):  # another file
+                self._entries, self._spelled, lines = [], {}, 0
+                self._read = 0, ""
+            for line, record in enumerate(records[lines:], lines + 1):
+                try:
+                    self._take(record, line)
+                except SharpDPError as fault:
+                    raise InvalidArgument(
+                        f"path must be that of a ledger; got {str(self.path)!r}, whose line {line} is "
+                        f"wrong: {fault}"
+                    ) from fault
+                self._read = line, hashes[line - 1]
+            if not records:
+                raise InvalidArgument(
+                    f"path must be that of a ledger; got {str(self.path)!r}, which is empty."
+                )
+
+    def _take(self, record: dict[str, Any], line: int) -> None:
+        """Take in one record, if all of it agrees with itself and with the lines before it."""
+        kind = checked(record, line)
+        if kind == "ledger":
+            before, self._header = self._header, checked_header(record)
+            if self.filter is not None:
+                self._header["limit"] = _certified(self.filter, self.epsilon, self.delta)
+            if before not in ({}, self._header):
+                self._header = before
+                raise InvalidArgument("it is that of another ledger than the one that was opened.")
+            self._spelled = {folded(name): name for name in self._header["cohorts"] or ()}
+        elif kind == "release":
+            plan, time = checked_release(record, is_adaptive=self.filter is not None)
+            cohort = record["cohort"]
+            if cohort is not None:
+                cohort = self._spelled.setdefault(folded(cohort), " ".join(cohort.split()))
+            number = len(self._entries) + 1
+            self._entries.append(_entry({**record, "cohort": cohort}, plan, time, number))
+        else:
+            moment(time=record["time"])
+            if record["releases"] != len(self._entries):
+                raise InvalidArgument(
+                    f"releases must be as many as come before it, {len(self._entries)}; got "
+                    f"{record['releases']}."
+                )
+
+    def _fingerprint(self, run: object) -> str:
+        """A hash that is keyed with what only the run knows, and is another one in every ledger.
+
+        Nothing can be learned from it about 16 random bytes or more. A key that can be guessed can be
+        found by trying.
+        """
+        if not isinstance(run, bytes):
+            raise WrongType(f"run must be bytes, such as a secret key; got {short_repr(run)}.")
+        if len(run) < SHORTEST_SECRET:
+            raise InvalidArgument(
+                f"run must have at least {SHORTEST_SECRET} bytes; got {len(run)} of them."
+            )
+        words = f"sharpdp run in the ledger {self._chain.hashes[0]}"
+        # hashed first: to HMAC, a key and the same key with zeros behind it are one
+        return hmac.new(hashlib.sha256(run).digest(), words.encode(), "sha256").hexdigest()
+
+    def _counted(self, key: str | None, run: str | None, *, by_name: bool) -> Entry | None:
+        """`counted` for a fingerprint, among what was read."""
+        for entry in self._entries:
+            same_run = run is not None and entry.run == run
+            if same_run and key is None and entry.key is None and not by_name:
+                raise InvalidArgument(
+                    "key must be given for a run that was counted before; got none, and this run is "
+                    f"release {entry.number}. Resume it, or begin a new run with a new key."
+                )
+            if same_run and entry.key != key:
+                raise InvalidArgument(
+                    f"key must be {entry.key!r}, under which this run is release {entry.number}; got "
+                    f"{key!r}. Resume it under that name, or begin a new run with a new key."
+                )
+            same_name = key is not None and entry.key == key
+            if same_run or (same_name and by_name and (run is None or entry.run is None)):
+                return entry
+            if same_name:
+                raise InvalidArgument(
+                    f"key must be new for another run; got {key!r}, which is that of release "
+                    f"{entry.number}: {entry.mechanism.describe()}. Resume it, or choose another name."
+                )
+        return None
+
+    def _cohort(self, cohort: str | None, *, new_cohort: bool) -> str | None:
+        """The name of a cohort as it was first spelled, if it is known or certainly new."""
+        is_new = flag(new_cohort=new_cohort)
+        if cohort is None:
+            return None
+        name = " ".join(_named(cohort=cohort).split())
+        known = self._spelled.get(folded(name))
+        if known is not None or is_new:
+            return known or name
+        like = near_miss(name, self._spelled.values())
+        if like is None and self._header["cohorts"] is None:
+            return name
+        ask = f" Did you mean {like}?" if like is not None else ""
+        listed = ", ".join(self._spelled.values())
+        raise InvalidArgument(
+            f"cohort must be one of the ledger ({listed}), or new_cohort be True; got {cohort!r}.{ask} "
+            "A new cohort must share no people with the others."
+        )
 
     def _proposed(
         self, release: object, cohort: str | None, group_size: int | None, times: int
@@ -598,27 +781,29 @@ class Ledger(Tabular):
             plan = replace(plan, group_size=checked_group_size(group_size))
         if times > 1:
             plan = replace(plan, mechanism=plan.mechanism * times)
-        record = {
-            "plan": plan.to_dict(),
-            "plan_hash": plan.hash,
-            "note": "",
-            "cohort": None if cohort is None else _named(cohort=cohort),
-            "time": _moment(time=None),
-            "key": None,
-            "report_hash": None,
-        }
-        return self._costed(_entry(record, len(self._entries) + 1))
+        nothing = dict.fromkeys(("key", "report_hash", "run"))
+        record = {"plan_hash": plan.hash, "note": "", "cohort": cohort, **nothing}
+        number = len(self._entries) + 1
+        return self._costed(_entry(record, plan, moment(time=None), number))
 
     def _costed(self, entry: Entry) -> Entry:
         """The release with its cost in the filter, if there is one."""
         if self.filter is None:
             return entry
-        adjacency = self._notion([*self._entries[: entry.number - 1], entry])
-        cost = self.filter.cost(entry.mechanism, adjacency=adjacency, group_size=entry.group_size)
-        return replace(entry, cost=cost)
+        return replace(entry, cost=self._cost(entry, self._notion((entry,))))
+
+    def _cost(self, entry: Entry, adjacency: str | None) -> float:
+        """The cost of a release in the filter, computed now."""
+        assert self.filter is not None
+        known = entry.mechanism, adjacency, entry.group_size
+        if known not in self._costs:
+            mechanism, adjacency, size = known
+            self._costs[known] = self.filter.cost(mechanism, adjacency=adjacency, group_size=size)
+        return self._costs[known]
 
     def _repeated(self, entry: Entry, record: dict[str, Any]) -> Entry:
-        if entry.plan_hash != record["plan_hash"] or entry.cohort != record["cohort"]:
+        asked = record["plan_hash"], record["cohort"], record["run"]
+        if (entry.plan_hash, entry.cohort, entry.run) != asked:
             raise InvalidArgument(
                 f"key must be new for another release; got {entry.key!r}, which is that of release "
                 f"{entry.number}: {entry.mechanism.describe()}."
@@ -629,46 +814,47 @@ class Ledger(Tabular):
 
     def _groups(self, entries: Sequence[Entry], cohort: str | None) -> list[list[Entry]]:
         """The releases that each cohort took part in."""
-        known = list(dict.fromkeys(e.cohort for e in self._entries if e.cohort is not None))
-        if cohort is not None and _named(cohort=cohort) not in known:
-            ask = hint(cohort, known, f"There are {', '.join(known) or 'none'}.")
-            raise InvalidArgument(f"cohort must be one of the ledger; got {cohort!r}.{ask}")
-        chosen: Iterable[str | None] = [cohort] if cohort is not None else (known or [None])
-        return [[e for e in entries if e.cohort in (None, name)] for name in chosen]
+        known = list(self._spelled.values())
+        if cohort is not None:
+            name = self._spelled.get(folded(_named(cohort=cohort)))
+            if name is None:
+                ask = hint(cohort, known, f"There are {', '.join(known) or 'none'}.")
+                raise InvalidArgument(f"cohort must be one of the ledger; got {cohort!r}.{ask}")
+            return [_taking_part(entries, name)]
+        return [_taking_part(entries, name) for name in known or (None,)]
 
-    def _spent(self, entries: Iterable[Entry]) -> float:
-        """The sum of costs in the filter, rounded upwards."""
-        costs = [float(entry.cost or 0.0) for entry in entries]
+    def _spent(self, entries: Iterable[Entry], *new: Entry) -> float:
+        """The sum of costs in the filter, rounded upwards; each is what was counted or more."""
+        adjacency = self._notion(new)
+        costs = [max(float(entry.cost or 0.0), self._cost(entry, adjacency)) for entry in entries]
         return math.nextafter(math.fsum(costs), math.inf) if costs else 0.0
 
     def _exceeds(self, new: Entry) -> bool:
         """Whether the budget may be exceeded with one more release."""
         together = [*self._entries, new]
-        # everybody is in a release without a cohort; one with a cohort leaves the others alone
-        cohort = new.cohort
-        names: set[str | None] = {e.cohort for e in together if e.cohort is not None}
-        affected = (names or {None}) if cohort is None else {cohort}
-        groups = [[e for e in together if e.cohort in (None, name)] for name in affected]
+        # everybody is in a release without a cohort; one with a cohort leaves the others alone, unless
+        # they are now accounted for other neighbors
+        adjacency = self._notion((new,))
+        names: set[str | None] = {new.cohort}
+        if new.cohort is None or adjacency != self._notion(()):
+            names = {*self._spelled.values(), *names - {None}} or {None}
+        groups = [_taking_part(together, name) for name in names]
         if self.filter is not None:
-            return any(self._spent(group) > self.filter.limit for group in groups)
+            return any(self._spent(group, new) > self.filter.limit for group in groups)
         return any(
-            float(self._guarantee(group).epsilon(delta=self.delta).upper) > self.epsilon
+            float(self._guarantee(group, adjacency).epsilon(delta=self.delta).upper) > self.epsilon
             for group in groups
+            if group
         )
 
     def _composed(self, entries: Sequence[Entry]) -> Bracket:
         if not entries:
             return Bracket(0.0, 0.0)
-        return self._guarantee(entries).epsilon(delta=self.delta)
+        return self._guarantee(entries, self._notion(())).epsilon(delta=self.delta)
 
-    def _guarantee(self, entries: Sequence[Entry]) -> Guarantee:
-        """The guarantee of some releases together."""
-        parts = tuple(
-            piece
-            for entry in entries
-            for piece in in_groups(entry.mechanism.parts(), entry.group_size)
-        )
-        adjacency = self._notion(entries)
+    def _guarantee(self, entries: Sequence[Entry], adjacency: str | None) -> Guarantee:
+        """The guarantee of some releases together, for one notion of neighbors."""
+        parts = _parts(entries)
         known = (parts, adjacency)
         if known not in self._totals:
             together = InSequence([part * times for part, times in parts])
@@ -677,36 +863,35 @@ class Ledger(Tabular):
             self._totals[known] = account(together, adjacency=adjacency)
         return self._totals[known]
 
-    def _notion(self, entries: Sequence[Entry]) -> str | None:
-        """The notion of neighbors of some releases; None where `Sequence` is to find a common one.
+    def _notion(self, more: tuple[Entry, ...]) -> str | None:
+        """The notion of neighbors of all releases and some more; None while none of them states one.
 
-        In an adaptive ledger it is that of the first release that states one: a later release does not
-        change what was promised before.
+        It is one notion for all cohorts and all spans of time: a total is the largest of several, which
+        means nothing if each is about other neighbors. In an adaptive ledger it is that of the first
+        release that states one: a later release does not change what was promised before.
         """
         if self._header["adjacency"] is not None:
             return str(self._header["adjacency"])
-        every = self._entries if self.filter is not None and self._entries else entries
-        stated = [
-            e.adjacency for e in (*every, *entries) if e.adjacency != str(Adjacency.NEIGHBORS)
-        ]
-        if self.filter is not None:
-            return stated[0] if stated else None
-        return stated[0] if len(set(stated)) == 1 else None
+        every = [*self._entries, *more]
+        stated = [e.adjacency for e in every if e.adjacency != str(Adjacency.NEIGHBORS)]
+        if self.filter is None and len(set(stated)) > 1:
+            shared = InSequence([part * times for part, times in _parts(every)])
+            return str(shared.adjacency())
+        return stated[0] if stated else None
 
     def _refusal(self, new: Entry) -> str:
         """Why a release is not counted, with numbers."""
         what = f"{new.mechanism.describe()} would exceed the budget of epsilon={self.epsilon:g} at "
         what += f"delta={self.delta:g}"
         if self.filter is not None:
-            others = [
-                e for e in self._entries if new.cohort is None or e.cohort in (None, new.cohort)
-            ]
-            spent = self._spent(others)
+            names = [new.cohort] if new.cohort is not None else [*self._spelled.values(), None]
+            spent = max(self._spent(_taking_part(self._entries, name)) for name in names)
             return (
                 f"{what}: it costs {new.cost:.4g} ({self.filter.quantity}), {spent:.4g} of "
                 f"{self.filter.limit:.4g} are spent. Nothing was counted."
             )
-        return f"{what}: {len(self._entries)} releases are in the ledger. Nothing was counted."
+        counted = pluralize(len(self._entries), "release")
+        return f"{what}, together with {counted} in the ledger. Nothing was counted."
 
 
 def file_plan(path: str | Path) -> tuple[Plan, str | None]:
@@ -777,7 +962,8 @@ def _begun(said: dict[str, Any]) -> dict[str, Any]:
         "unit": said["unit"] or "record",
         "order": None,
         "limit": None,
-        "time": _moment(time=None),
+        "time": moment(time=None),
+        **({"cohorts": said["cohorts"]} if said["cohorts"] is not None else {}),
     }
     if choice == "adaptive":
         made = RenyiFilter.for_target(
@@ -791,22 +977,56 @@ def _begun(said: dict[str, Any]) -> dict[str, Any]:
     return header
 
 
-def _entry(record: dict[str, Any], number: int) -> Entry:
-    plan = record["plan"]
+def _entry(record: dict[str, Any], plan: Plan, time: str, number: int) -> Entry:
     return Entry(
         number,
-        mechanism_from_data(plan["mechanism"]),
-        plan["adjacency"],
-        int(plan.get("group_size", 1)),
+        plan.mechanism,
+        plan.adjacency,
+        plan.group_size,
         record["note"],
         record["cohort"],
-        record["time"],
+        time,
         record["key"],
         record["plan_hash"],
         record["report_hash"],
         record.get("cost"),
-        bool(record.get("exceeded", False)),
+        record.get("exceeded", False),
+        record.get("run"),
     )
+
+
+def _parts(entries: Iterable[Entry]) -> Parts:
+    """What is composed for some releases, as the groups of each of them see it."""
+    return tuple(
+        piece for entry in entries for piece in in_groups(entry.mechanism.parts(), entry.group_size)
+    )
+
+
+def _taking_part(entries: Iterable[Entry], cohort: str | None) -> list[Entry]:
+    """The releases that used the data of a cohort; None for people of no cohort."""
+    return [entry for entry in entries if entry.cohort in (None, cohort)]
+
+
+def _certified(made: RenyiFilter, epsilon: float, delta: float) -> float:
+    """The limit of a filter, if it guarantees its target."""
+    if float(made.promise().delta(epsilon=epsilon).upper) <= delta:
+        return made.limit
+    most = RenyiFilter.for_target(epsilon=epsilon, delta=delta, order=made.order).limit
+    if made.limit > most * (1.0 + SLACK):
+        raise InvalidArgument(
+            f"limit must be at most {most!r}, which guarantees the budget; got {made.limit!r}."
+        )
+    return most
+
+
+def _declared(cohorts: object) -> list[str]:
+    """The names of all cohorts, in blanks that do not matter; no two of them are one."""
+    if not has_entries(cohorts):
+        raise WrongType(f"cohorts must be a list of names; got {short_repr(cohorts)}.")
+    names = [" ".join(_named(cohorts=name).split()) for name in cohorts]
+    if not names or len({folded(name) for name in names}) < len(names):
+        raise InvalidArgument(f"cohorts must be different names; got {short_repr(names)}.")
+    return names
 
 
 def _checked_choice(choice: object) -> str | None:
@@ -819,25 +1039,6 @@ def _checked_choice(choice: object) -> str | None:
 def _named(**argument: object) -> str:
     ((name, value),) = argument.items()
     text = one_line(hint="", **{name: value})
-    if text:
+    if text.strip():
         return text
     raise invalid(name, "a name", text)
-
-
-def _moment(**argument: object) -> str:
-    """A time as ISO 8601 in UTC, to the second; None for now."""
-    ((name, value),) = argument.items()
-    if value is None:
-        return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = one_line(hint="Such as '2026-01-31'.", **{name: value})
-    try:
-        datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        wanted = "a date or time such as '2026-01-31T12:00:00Z'"
-        raise invalid(name, wanted, value) from None
-    return text
-
-
-def _within(time: str, since: str | None, until: str | None) -> bool:
-    """Whether a time is in a span; ISO 8601 in UTC is in the order of its letters."""
-    return (since is None or time >= since) and (until is None or time < until)

@@ -19,7 +19,8 @@ from sharpdp._validate import (
 )
 from sharpdp.accounting import Guarantee, account
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
-from sharpdp.budget.ledger import CHOICES, MOST_RUNS, Ledger
+from sharpdp.budget.ledger import MOST_RUNS, Entry, Ledger
+from sharpdp.budget.ledger_records import CHOICES
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
@@ -262,7 +263,7 @@ class Budget:
             InvalidArgument: mechanisms are fixed in advance, and none was spent yet.
         """
         if self.filter is not None:
-            return self.filter.promise()
+            return self.filter.promise(adjacency=self._adjacency)
         if not self._releases:
             raise InvalidArgument(
                 "a budget of fixed plans must have one; got none. Spend it first."
@@ -344,13 +345,16 @@ def counted_rounds(
     *,
     note: str = "",
     key: str | None = None,
+    run: bytes | None = None,
     group_size: int | None = None,
     done: int = 0,
 ) -> int:
     """Count as many rounds of a run as a budget allows, before the first of them is run.
 
-    The run is one mechanism: what is chosen from round to round is its own affair. A ledger in which the
-    key stands for some rounds of this run has counted them already.
+    The run is one mechanism: what is chosen from round to round is its own affair. A ledger that has
+    counted this run before does not count it again. It knows the run by ``run``: another run under its
+    name is refused, and so is this run under another name. Without ``run``, a name stands only for a run
+    of which some rounds are done.
 
     Args:
         budget: A `Budget` or a `Ledger`.
@@ -358,15 +362,18 @@ def counted_rounds(
         most: Number of rounds of the whole run.
         note: What the ledger says about it.
         key: Name under which a ledger counts the run once.
+        run: What the run has in common with its resumed self and with no other run, such as its secret
+            key: at least 16 bytes, of which a ledger keeps a fingerprint. None if there is nothing.
         group_size: How many records one protected unit has in the run; None for that of the budget.
-        done: Number of rounds that were run already, which must stand in a ledger under the key.
+        done: Number of rounds that were run already, which a ledger must have counted.
 
     Returns:
         The number of rounds that were counted, at least 1.
 
     Raises:
         BudgetExceeded: not even one round is allowed.
-        InvalidArgument: the key is that of another release, or rounds were run before and there is none.
+        InvalidArgument: the key is that of another run, or rounds were run before that no ledger has
+            counted.
         WrongType: budget is neither of these.
         Unsupported: nothing finite is known about the run in the filter's quantity.
 
@@ -376,21 +383,15 @@ def counted_rounds(
     """
     if not isinstance(budget, Budget | Ledger):
         raise WrongType(f"budget must be a Budget or a Ledger; got {short_repr(budget)}.")
-    if done and key is None:
+    if isinstance(budget, Ledger):
+        entry = budget.counted(key=key, run=run, by_name=done > 0)
+        if entry is not None:
+            return _counted_before(entry, begun, most, group_size)
+    if done:
         raise InvalidArgument(
             "budget must be given before the run begins, or with the key under which a ledger has "
             f"counted it; got it after {done}."
         )
-    if isinstance(budget, Ledger) and key is not None:
-        for entry in budget.entries:
-            if entry.key == key:
-                rounds = _rounds(entry.mechanism)
-                if rounds is not None and rounds <= most and begun(rounds) == entry.mechanism:
-                    return rounds
-                raise InvalidArgument(
-                    f"budget_key must be that of this run; got {key!r}, which is release "
-                    f"{entry.number}: {entry.mechanism.describe()}."
-                )
 
     def exceeds(rounds: int) -> bool:
         return budget.would_exceed(begun(rounds), group_size=group_size)
@@ -398,7 +399,7 @@ def counted_rounds(
     allowed = bisect_left(range(1, most + 1), True, key=exceeds)  # noqa: FBT003
     mechanism = begun(max(allowed, 1))
     if isinstance(budget, Ledger):
-        budget.add(mechanism, note=note, key=key, group_size=group_size)
+        budget.add(mechanism, note=note, key=key, run=run, group_size=group_size)
     else:
         budget.spend(mechanism, group_size=group_size)
     return allowed
@@ -419,6 +420,24 @@ def check_counted(counted: int | None, most: int, rounds: str) -> None:
         raise BudgetExceeded(
             f"the budget allows {counted} {rounds} of this run, all of which were begun. Nothing was run."
         )
+
+
+def _counted_before(
+    entry: Entry, begun: Callable[[int], Mechanism], most: int, group_size: int | None
+) -> int:
+    """The rounds of this run that an entry of a ledger stands for."""
+    rounds = _rounds(entry.mechanism)
+    if rounds is None or rounds > most or begun(rounds) != entry.mechanism:
+        raise InvalidArgument(
+            f"key must be that of this run; got {entry.key!r}, which is release {entry.number}: "
+            f"{entry.mechanism.describe()}."
+        )
+    if group_size is not None and checked_group_size(group_size) != entry.group_size:
+        raise InvalidArgument(
+            f"group_size must be {entry.group_size}, with which this run is release {entry.number}; got "
+            f"{group_size}. What was counted does not change."
+        )
+    return rounds
 
 
 def _rounds(mechanism: Mechanism) -> int | None:

@@ -375,14 +375,25 @@ def _ledger(parser: Parser) -> None:
     )
     budget.add_argument("--unit", metavar="WORD", help="what is protected, such as person (record)")
     _numbers(budget, ("--order", "FLOAT", "adaptive: order of the Renyi filter"))
+    budget.add_argument(
+        "--cohorts", nargs="+", metavar="NAME", help="all cohorts; any other one needs --new-cohort"
+    )
     parser.add_argument(
         "--adjacency", metavar="WORD", help="add/remove, zero-out or replace-one neighbors"
     )
     release = parser.add_argument_group("release, for add and would-exceed")
     release.add_argument("--note", metavar="TEXT", help="what it is for, in one line")
     release.add_argument("--cohort", metavar="NAME", help="the disjoint group whose data it uses")
+    release.add_argument(
+        "--new-cohort",
+        action="store_true",
+        default=None,
+        help="the cohort is a new one, although its name is like that of another",
+    )
     _numbers(release, ("--group-size", "INT", "records that one unit has in it (1)"))
-    release.add_argument("--time", metavar="DATE", help="when it was made (now)")
+    release.add_argument(
+        "--time", metavar="DATE", help="when it was made, in UTC unless it has an offset (now)"
+    )
     release.add_argument("--key", metavar="NAME", help="count a release of this name only once")
     release.add_argument(
         "--despite-budget",
@@ -750,7 +761,8 @@ ACTION is one of
   total          what all releases cost together, and what is left
   would-exceed   whether one more fits: exit code 0 if it does, 1 if not
   show           all releases
-  verify         check every line and recompute every checkpoint: exit code 1 if any is wrong
+  verify         check every line, recompute limit, costs and checkpoints: exit code 1 if any is wrong;
+                 only a head that was kept elsewhere proves that no release is missing
 RELEASE is a plan (.toml, .json), a report (.json, .html), which is verified first, or mechanisms such as
 "gaussian noise_multiplier=2 x 10".
 

@@ -59,6 +59,7 @@ def _budget(options: argparse.Namespace) -> dict[str, Any]:
         "adjacency": options.adjacency,
         "unit": options.unit,
         "order": options.order,
+        "cohorts": options.cohorts,
     }
 
 
@@ -105,6 +106,7 @@ def _add(options: argparse.Namespace) -> Reply:
             group_size=options.group_size,
             time=options.time,
             key=options.key,
+            new_cohort=bool(options.new_cohort),
             despite_budget=bool(options.despite_budget),
         )
     except BudgetExceeded as refused:
@@ -134,9 +136,13 @@ def _total(options: argparse.Namespace) -> Reply:
 def _would_exceed(options: argparse.Namespace) -> Reply:
     kept = _opened(options)
     release = _released(options)
-    said = {"cohort": options.cohort, "group_size": options.group_size}
-    exceeds = kept.would_exceed(release, **said)
-    times = 0 if exceeds else kept.affordable(release, **said)
+    whom: dict[str, Any] = {
+        "cohort": options.cohort,
+        "group_size": options.group_size,
+        "new_cohort": bool(options.new_cohort),
+    }
+    exceeds = kept.would_exceed(release, **whom)
+    times = 0 if exceeds else kept.affordable(release, **whom)
     words = "yes: it may exceed the budget" if exceeds else f"no: it fits {times:,} more times"
     if not exceeds and times == 1:
         words = "no: it fits once"
@@ -158,7 +164,9 @@ def _show(options: argparse.Namespace) -> Reply:
 
 
 def _verify(options: argparse.Namespace) -> Reply:
+    from sharpdp.batches.scheme import pluralize
     from sharpdp.budget import Ledger
+    from sharpdp.budget.ledger import PROOF
 
     problems = Ledger.verify(options.file)
     facts: dict[str, Any] = {"ledger": options.file, "problems": list(problems)}
@@ -167,7 +175,10 @@ def _verify(options: argparse.Namespace) -> Reply:
         return Reply([], lines=lines, facts=facts, code=1)
     kept = Ledger(options.file)
     count = len(kept.entries)
-    lines = [f"OK  {count} releases, every line follows on the one before it; head {kept.head}"]
+    lines = [
+        f"OK  {pluralize(count, 'release')}, every line follows on the one before it; head {kept.head}",
+        f"  {PROOF}",
+    ]
     return Reply([], lines=lines, facts={**facts, **_facts(kept)})
 
 

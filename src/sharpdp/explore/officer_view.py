@@ -10,6 +10,7 @@ from typing import Any
 from sharpdp._validate import half_open_probability
 from sharpdp.accounting import Guarantee
 from sharpdp.budget import Ledger
+from sharpdp.budget.ledger import PROOF
 from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError
 from sharpdp.explore.documents import plan_field
 from sharpdp.explore.fields import bracket_data, number, text
@@ -17,6 +18,7 @@ from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Sequence
 from sharpdp.plans import Plan
 from sharpdp.report import verify
+from sharpdp.storage.hash_chain import HashChain
 
 __all__ = ["ledger", "reports", "risk"]
 
@@ -135,6 +137,9 @@ def _checked_ledger(name: str, content: str) -> dict[str, Any]:
         path = Path(folder) / "budget.jsonl"
         path.write_text(f"{content}\n", "utf-8")
         try:
+            chain = HashChain(path)
+            chain.first_break()
+            chain.keep_head()  # the page gets no .head, and says what that leaves open
             problems = [line.replace(str(path), name) for line in Ledger.verify(path)]
             if problems:
                 return {"name": name, "verdict": "contradicted", "lines": problems}
@@ -157,4 +162,5 @@ def _ledger_data(kept: Ledger) -> dict[str, Any]:
         "choice": kept.choice,
         "remaining": float(left.lower),
         "head": kept.head,
+        "proof": PROOF,
     }

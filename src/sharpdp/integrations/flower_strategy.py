@@ -56,7 +56,8 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
         begun: Rounds that a server before this one has begun, at least 0.
         budget: A `Budget` or `Ledger` that several runs share. As many rounds as it allows are counted in
             it now, and no more are run; None for none.
-        budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+        budget_key: Name of this run in a ledger, so that a resumed run, which says what it has ``begun``,
+            is not counted twice; a new one is refused under this name.
 
     Attributes:
         begun: Number of rounds begun, which is what is accounted.

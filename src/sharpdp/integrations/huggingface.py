@@ -83,7 +83,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]  # its types are not follow
             Keep it to resume.
         physical_batch_size: Examples whose gradients are computed at once, at least 1.
         budget: A `Budget` or `Ledger` that several runs share; see `PrivateGradients`.
-        budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+        budget_key: Name of this run in a ledger, so that a run resumed with its key is not counted twice.
         group_size: How many records one protected unit, such as a user, has in the data; None for that of
             the budget.
         **options: Further options of the Trainer, such as ``eval_dataset`` and ``optimizers``.

@@ -184,6 +184,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._ahead = self._before = self._of_empty = 0
         self._next: int | None = None
         self._counted: int | None = None
+        # not the key of the batches: a run that begins again has the same batches and other noise
+        self._run = secrets.token_hex(16)
         if loader is not None:
             self.watch(loader, collate=collate)
 
@@ -257,7 +259,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
         Args:
             budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
-            key: Name of this run in a ledger, so that a resumed run is not counted twice.
+            key: Name of this run in a ledger, so that a resumed run is not counted twice: load its state
+                first.
             group_size: How many records one protected unit, such as a user, has in the data; None for
                 that of the budget.
 
@@ -281,6 +284,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 self.scheme.steps,
                 note="training run with Opacus",
                 key=key,
+                run=self._run.encode(),
                 group_size=group_size,
                 done=self._begun(),
             )
@@ -370,7 +374,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self.history = [(multiplier, rate, steps + 1)]
 
     def state_dict(self, destination: Any = None) -> Any:
-        """Opacus' state, with the scheme that it belongs to and how many of its steps have begun.
+        """Opacus' state, with the scheme and the run that it belongs to, and how many steps have begun.
 
         Args:
             destination: A mapping to write into, as for Opacus; None for a new one.
@@ -381,6 +385,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         state = super().state_dict(destination)
         state["scheme"] = self.scheme.describe()
         state["begun"] = self._begun()
+        state["run"] = self._run
         return state
 
     def load_state_dict(self, state_dict: Any) -> None:
@@ -411,7 +416,10 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         begun = count(least=first, begun=state_dict["begun"])
         if begun > self.scheme.steps:
             raise invalid("begun", f"at most {self.scheme.steps} steps", begun)
-        self.history = history
+        run = state_dict.get("run", self._run)
+        if not isinstance(run, str) or len(run) != len(self._run):
+            raise WrongType(f"run must be the name of a run; got {short_repr(run)}.")
+        self.history, self._run = history, run
         self._resume(begun)
 
     def _checked(self, history: object) -> list[tuple[float, float, int]]:
@@ -623,7 +631,8 @@ def make_private(
         loader_options: further options of torch's DataLoader, such as ``num_workers``.
         budget: a `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
             it now, and the loader ends after them; None for none.
-        budget_key: the name of this run in a ledger, so that a resumed run is not counted twice.
+        budget_key: the name of this run in a ledger. Make a run that is to be resumed without a budget,
+            and call `SchemeAccountant.count_in` once its state is loaded.
         group_size: how many records one protected unit, such as a user, has in the data; None for that of
             the budget.
         **options: further options of Opacus' `PrivacyEngine.make_private`, such as ``criterion`` and

@@ -152,7 +152,7 @@ class PrivateGradients(HintedKeywords):
             covers, see `sharpdp.learn.gradients.ClippedGradients`.
         budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted in
             it now, and loaders end after them; None for none.
-        budget_key: Name of this run in a ledger, so that a resumed run is not counted twice.
+        budget_key: Name of this run in a ledger, so that a run resumed with its key is not counted twice.
         group_size: How many records one protected unit, such as a user, has in the data; None for that of
             the budget.
 
@@ -325,6 +325,7 @@ class PrivateGradients(HintedKeywords):
                 self.plan.batches.steps,
                 note="training run",
                 key=key,
+                run=self.key,
                 group_size=group_size,
                 done=self.step,
             )

@@ -333,7 +333,8 @@ class BlockRun(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many epochs as it allows are
                 counted in it before the first one is run, and no more are run, now or later; None for
                 none.
-            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
+            budget_key: Name of this run in a ledger; one resumed from its file is then not counted twice,
+                and a new one is refused under this name.
 
         Returns:
             The run itself.
@@ -348,7 +349,12 @@ class BlockRun(HintedKeywords):
             epochs_of = self.plan.begun, self.plan.epochs
             note = "epochs of blocks"
             self._counted = counted_rounds(
-                budget, *epochs_of, note=note, key=budget_key, done=self.begun
+                budget,
+                *epochs_of,
+                note=note,
+                key=budget_key,
+                run=self._journal.run.encode(),
+                done=self.begun,
             )
         todo = min(asked, self.left)
         with progress("running epochs of blocks") as task:

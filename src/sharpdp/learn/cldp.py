@@ -431,7 +431,8 @@ class ClientRun(HintedKeywords):
             budget: A `Budget` or `Ledger` that several runs share. As many rounds as it allows are
                 counted in it before the first one is run, and no more are run, now or later; None for
                 none.
-            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
+            budget_key: Name of this run in a ledger; one resumed from its file is then not counted twice,
+                and a new one is refused under this name.
 
         Returns:
             The run itself.
@@ -446,7 +447,12 @@ class ClientRun(HintedKeywords):
             rounds_of = self.plan.begun, self.plan.rounds
             note = "rounds of clients"
             self._counted = counted_rounds(
-                budget, *rounds_of, note=note, key=budget_key, done=self.begun
+                budget,
+                *rounds_of,
+                note=note,
+                key=budget_key,
+                run=self._journal.run.encode(),
+                done=self.begun,
             )
         todo = min(asked, self.left)
         with progress("running rounds of clients") as task:

@@ -436,7 +436,8 @@ class Training(HintedKeywords):
             progress: False to print no progress.
             budget: A `Budget` or `Ledger` that several runs share. As many steps as it allows are counted
                 in it before the first one is run, and no more are run, now or later; None for none.
-            budget_key: Name of this run in a ledger; a resumed run is then not counted twice.
+            budget_key: Name of this run in a ledger; a resumed run is then not counted twice, and a new
+                one, with another key, is refused under this name.
             group_size: How many records one protected unit, such as a user, has in the data; None for
                 that of the budget.
 
@@ -498,6 +499,7 @@ class Training(HintedKeywords):
             self.mechanism.batches.steps,
             note="training run",
             key=key,
+            run=self.key + self._fingerprint.encode(),
             group_size=group_size,
             done=self.step,
         )

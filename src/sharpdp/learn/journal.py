@@ -30,8 +30,9 @@ class Journal:
     """Counts the rounds that a run has begun, in two files or, without a path, in memory only.
 
     ``plan`` says in words what must stay the same. `begun` never goes down, and rounds are counted one
-    by one whatever threads and processes ask: a journal that is not up to date refuses to count.
-    ``seeded`` says whether a seed or a generator was given, now or before the run was resumed.
+    by one whatever threads and processes ask: a journal that is not up to date refuses to count. `run` is
+    a random name that a restored journal shares with the one that was created. ``seeded`` says whether a
+    seed or a generator was given, now or before the run was resumed.
 
     >>> journal = Journal(None, "a plan")
     >>> journal.begin()
@@ -42,7 +43,7 @@ class Journal:
     def __init__(self, path: object, plan: str, *, seeded: bool = False) -> None:
         """A journal at this path, in a folder that exists; `create` or `restore` comes next."""
         self.plan, self.begun, self.seeded = plan, 0, seeded
-        self._run = secrets.token_hex(16)
+        self.run = secrets.token_hex(16)
         self._mutex, self._process = threading.Lock(), OwnProcess()
         self._parameters: StateFile | None = None
         self._note: StateFile | None = None
@@ -75,9 +76,7 @@ class Journal:
         """Keep the parameters after so many rounds."""
         if self._parameters is not None:
             buffer = io.BytesIO()
-            np.savez(
-                buffer, parameters=parameters, finished=finished, plan=self.plan, run=self._run
-            )
+            np.savez(buffer, parameters=parameters, finished=finished, plan=self.plan, run=self.run)
             self._parameters.write(buffer.getvalue())
 
     def restore(self) -> tuple[int, Floats]:
@@ -112,7 +111,7 @@ class Journal:
                 f"path must be that of one run; got {path!r}, which was written by another run than its "
                 "neighbor with the ending .begun."
             )
-        self._run, self.begun = run, max(note["begun"], finished)
+        self.run, self.begun = run, max(note["begun"], finished)
         self.seeded = self.seeded or note["seeded"]
         return finished, parameters
 
@@ -123,7 +122,7 @@ class Journal:
                 file.close()
 
     def _text(self, begun: int) -> bytes:
-        note = {"begun": begun, "plan": self.plan, "run": self._run, "seeded": self.seeded}
+        note = {"begun": begun, "plan": self.plan, "run": self.run, "seeded": self.seeded}
         return json.dumps(note).encode()
 
     def _noted(self) -> dict[str, Any]:

@@ -214,7 +214,7 @@ Fault = tuple[str, str, Any]
 
 
 def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
-    """What is wrong with some data by a schema, as far as the schema of reports uses JSON Schema.
+    """What is wrong with some data by a schema, as far as those of reports and ledgers use JSON Schema.
 
     Plans, which are referred to, are left to their own reader.
 
@@ -243,23 +243,27 @@ def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
     elif isinstance(data, str):
         if len(data) < expected.get("minLength", 0):
             yield place, "it must not be empty", data
-        if "pattern" in expected and not re.search(expected["pattern"], data):
+        if "pattern" in expected and not re.fullmatch(expected["pattern"], data):
             yield place, f"it must match {expected['pattern']}", data
     else:
         if "minimum" in expected and data < expected["minimum"]:
             yield place, f"it must be at least {expected['minimum']:g}", data
         if "maximum" in expected and data > expected["maximum"]:
             yield place, f"it must be at most {expected['maximum']:g}", data
+        if "exclusiveMaximum" in expected and data >= expected["exclusiveMaximum"]:
+            yield place, f"it must be less than {expected['exclusiveMaximum']:g}", data
         if "exclusiveMinimum" in expected and data <= expected["exclusiveMinimum"]:
             yield place, f"it must be more than {expected['exclusiveMinimum']:g}", data
 
 
 def _is_of(name: str, value: Any) -> bool:
-    """Whether a value is of a type that the schema of reports names."""
+    """Whether a value is of a type that a schema names."""
     if name == "number":
         is_number = isinstance(value, float | int) and not isinstance(value, bool)
         # whole numbers beyond are no doubles
         return is_number and abs(value) < 10**308 and math.isfinite(value)
+    if name == "integer":
+        return type(value) is int
     types: dict[str, type] = {
         "object": dict,
         "array": list,
@@ -289,6 +293,8 @@ def _faults_of_object(expected: Schema, data: dict[str, Any], place: str) -> Ite
 def _faults_of_list(expected: Schema, data: list[Any], place: str) -> Iterator[Fault]:
     if len(data) < expected.get("minItems", 0):
         yield place, f"it must have at least {expected['minItems']} entries", data
+    if len(data) > expected.get("maxItems", len(data)):
+        yield place, f"it must have at most {expected['maxItems']} entries", data
     for index, value in enumerate(data):
         yield from faults(expected["items"], value, f"{place}/{index}")
     if expected.get("uniqueItems") and len(set(map(repr, data))) < len(data):

@@ -2,7 +2,10 @@
 
 A line holds a record and the hash of (the hash of the line before, the record). So a changed, removed or
 inserted line is found, with its number. Lines that are cut off at the end leave a chain that is whole;
-they are found by a second file, which ends in .head and holds the number of lines and the last hash.
+they are found by a second file, which ends in .head and holds the number of lines and the last hash. It
+is there before the second line is: where it is missing beside several lines, somebody removed it. There
+is no secret in a chain, so whoever can write both files can write another one; only a hash of the last
+line that is kept elsewhere tells.
 
 Lines are appended by one process at a time, under a lock, and are on the disk when the call returns. A
 process that is killed may leave an unfinished last line, whose record nobody was told to be kept: it is
@@ -115,6 +118,15 @@ class HashChain:
         broken = self._extend(content)
         return broken if broken is not None else self._lost_lines(seen)
 
+    def lacks_head(self) -> bool:
+        """Whether several lines are there that were read, and the file that ends in .head is not."""
+        return len(self.records) > 1 and not os.path.lexists(self._head_path)
+
+    def keep_head(self) -> None:
+        """Write the file that ends in .head, for the lines that were read."""
+        kept = {"hash": self.head, "lines": len(self.records)}
+        replace_file(self._head_path, json.dumps(kept).encode("ascii"))
+
     def _content(self) -> tuple[bytes, tuple[int, int]]:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | SAFELY)
@@ -169,11 +181,12 @@ class HashChain:
         """How many lines the file that ends in .head has seen, and the last hash; -1 if it is damaged."""
         try:
             kept = json.loads(self._head_path.read_text("ascii"))
-            return int(kept["lines"]), str(kept["hash"])
+            lines, head = kept["lines"], kept["hash"]
         except FileNotFoundError:
             return 0, START
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return -1, ""
+        return (lines, head) if type(lines) is int and isinstance(head, str) else (-1, "")
 
     def _lost_lines(self, seen: tuple[int, str]) -> Break | None:
         """A break behind the last line, if the file that ends in .head has seen more of them."""
@@ -198,6 +211,8 @@ class HashChain:
         line = f'{{"hash":"{digest}","previous":"{self.head}","record":{text}}}\n'.encode("ascii")
         fresh = not self.exists()
         with writable(self.path):
+            if len(self.records) == 1 and not os.path.lexists(self._head_path):
+                self.keep_head()  # the first append was killed before it could
             flags = os.O_RDWR | os.O_CREAT | SAFELY | (os.O_EXCL if fresh else 0)
             descriptor = os.open(self.path, flags, 0o600)
             try:
@@ -208,8 +223,7 @@ class HashChain:
                 flush_folder(self.path.parent)
         self.read()
         with suppress(OSError):  # the line is kept; the head is behind, which is no harm
-            kept = {"hash": self.head, "lines": len(self.records)}
-            replace_file(self._head_path, json.dumps(kept).encode("ascii"))
+            self.keep_head()
 
     def _write(self, descriptor: int, line: bytes) -> None:
         """Write at the end of the last whole line, or leave the file as it was."""
@@ -251,6 +265,8 @@ def _checked(line: bytes, previous: str) -> tuple[Record | None, str]:
         record, digest = data["record"], data["hash"]
         text = _text(record)
     except (ValueError, KeyError, TypeError, RecursionError):
+        return None, "it is no record of a chain"
+    if not isinstance(record, dict):
         return None, "it is no record of a chain"
     if data.get("previous") != previous:
         return None, "it does not follow on the line before it: lines were removed or inserted"

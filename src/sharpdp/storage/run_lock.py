@@ -221,7 +221,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _remove_leftovers(run: Path) -> None:
     """Remove files that a killed process did not complete; the lock of the run must be held."""
-    pattern = re.compile(rf"{re.escape(run.name)}(\.begun)?\.[a-z0-9_]{{8}}{re.escape(TEMPORARY)}")
+    name, ending = re.escape(run.name), re.escape(TEMPORARY)
+    pattern = re.compile(rf"{name}(\.begun|\.head)?\.[a-z0-9_]{{8}}{ending}")
     for file in run.parent.iterdir():
         if pattern.fullmatch(file.name):
             file.unlink()

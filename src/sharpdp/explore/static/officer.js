@@ -53,7 +53,7 @@ function drawReports(values, parts) {
 
 function about(file) {
   if (file.budget === undefined) return file.run ?? "";
-  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${left(file)} left; head ${file.head.slice(0, 12)}`;
+  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${left(file)} left; head ${file.head.slice(0, 12)}: ${file.proof}`;
 }
 
 const left = (ledger) => `${Math.floor(100 * ledger.remaining)}%`;
