@@ -17,6 +17,7 @@ from sharpdp.audit.single_run import one_run
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import BatchQueries
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero
 
 __all__ = ["audit_file"]
 
@@ -28,6 +29,7 @@ LAYOUTS = {
 """The two names of the first line, in any order, and what the columns hold."""
 
 
+@underflow_is_zero
 def audit_file(
     path: str | Path,
     *,

@@ -37,6 +37,7 @@ from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
 from sharpdp.tabular import Tabular
 
@@ -75,6 +76,7 @@ class Summed:
         return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RenyiCurve(Mechanism, Tabular):
     """Any mechanism that is known only by its Renyi divergences, in both directions.
@@ -429,6 +431,7 @@ class RenyiCurve(Mechanism, Tabular):
         return bracketed(quantity, given, at, intervals, f"| {words}", self.rigor)
 
 
+@underflow_is_zero
 def compare_conversions(
     curve: RenyiCurve, *, delta: float | None = None, epsilon: float | None = None
 ) -> dict[str, tuple[float, float]]:
