@@ -40,6 +40,7 @@ from sharpdp.errors import Contradiction, InvalidArgument, NotCertified, WrongTy
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, one_minus_ends, probability_ends
+from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.tabular import Tabular
@@ -70,6 +71,7 @@ OPACUS_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *map(float, range(12,
 Interval = tuple[float, float]
 
 
+@underflow_is_zero
 def account(
     mechanism: Mechanism,
     *,
@@ -223,6 +225,7 @@ def _settled_fnr(low: Array, high: Array, fpr: Array) -> Ends:
 FNR = Question("fnr", "fpr", _negated_fnrs, _settled_fnr)
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class Guarantee(Tabular):
     """What is known about the privacy of one mechanism; each method answers one question.

@@ -37,6 +37,7 @@ from sharpdp.derivations import Derivations
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.progress import Task, progress
 
@@ -67,6 +68,7 @@ NEAR_GUESS, FARTHEST_GUESS = 0.08, 3.0
 UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
 
 
+@underflow_is_zero
 def calibrate(
     template: Template,
     *,

@@ -14,6 +14,7 @@ from sharpdp.bracket import Bracket, rounded
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import ShuffledReports
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -247,6 +248,7 @@ class CollectionDesign(Tabular):
         write(path, SIZE, self.plot)
 
 
+@underflow_is_zero
 def design_collection(
     *,
     users: int,

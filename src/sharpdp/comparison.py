@@ -28,6 +28,7 @@ from sharpdp.mechanisms import (
     ShuffledReports,
 )
 from sharpdp.mechanisms.composed import named_neighbors
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -263,6 +264,7 @@ class Comparison(Tabular):
         return lines
 
 
+@underflow_is_zero
 def compare(
     mechanism: Mechanism,
     *,

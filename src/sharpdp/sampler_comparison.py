@@ -39,6 +39,7 @@ from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -292,6 +293,7 @@ class SamplerComparison(Tabular):
         }
 
 
+@underflow_is_zero
 def compare_samplers(
     *,
     noise_multiplier: float,

@@ -30,6 +30,7 @@ from sharpdp.composition.composition import Composition, prepare_epsilons
 from sharpdp.derivations import Composable
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines
@@ -42,6 +43,7 @@ TOGETHER = 16
 """So many runs are prepared together, here or by a worker; their work is dropped before the next ones."""
 
 
+@underflow_is_zero
 def sweep(
     runs: Callable[..., Mechanism] | Iterable[Mechanism],
     /,
@@ -137,6 +139,7 @@ def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
     return listed
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True, eq=False)
 class Sweep(Tabular):
     """What is known about the privacy of many runs; each method answers one question for all of them.

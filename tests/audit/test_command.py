@@ -76,6 +76,7 @@ def test_verdicts(file, plan, code, words, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.usefixtures("folder")
 def test_a_picture_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
     for file in ("runs.csv", "loud.csv"):
         code, _, err = said(["audit", file, "--plan", "gaussian.json", "-o", "rates.svg"], capsys)
         assert (code, err) == (1, "")

@@ -70,6 +70,7 @@ def test_audits_of_batches_and_of_steps() -> None:
 
 
 def test_results_as_json_and_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
     monkeypatch.setenv("MPLBACKEND", "Agg")
     result = audited(ANSWER)
     data = json.loads(result.to_json())

@@ -142,6 +142,7 @@ def test_bad_input() -> None:
     assert not outside.consistent
 
 
+@pytest.mark.underflows
 def test_tails_are_never_too_small() -> None:
     for trials, rate in ((10, 0.3), (1000, 0.01), (50, 0.5)):
         for count in range(0, trials + 1, max(trials // 20, 1)):

@@ -51,6 +51,7 @@ FULL_TEST = {  # the specification: the best test on the pair, so at least every
 Question = tuple[str, float, int, float]
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("question", SETS)
 def test_the_sets_of_the_paper(question: Question) -> None:
     given, noise, steps, at = question
@@ -75,6 +76,7 @@ def test_deterministic_batches_in_closed_form(question: Question) -> None:
     assert float(found.upper) == pytest.approx(DETERMINISTIC[question], rel=1e-6)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("question", FULL_TEST)
 def test_shuffled_batches_between_the_best_test_and_no_amplification(question: Question) -> None:
     given, noise, steps, at = question

@@ -49,6 +49,7 @@ def shuffled_density(grids, means):
     return total / math.factorial(len(means))
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("users", [2, 3])
 def test_no_crowd_exceeds_the_upper_side(users):
     """Values of the victim and of all others anywhere in [0, 1], by quadrature."""
@@ -72,6 +73,7 @@ def test_no_crowd_exceeds_the_upper_side(users):
         assert largest > 0.7
 
 
+@pytest.mark.underflows
 def test_lower_sides_are_those_of_the_data_sets():
     """Two users: E[((L_1 + L_2)/2 - x)_+] in high precision, both orders."""
     noise = 1.0
@@ -123,6 +125,7 @@ def blanket_by_fft(noise, users, epsilon, step):
     return float(np.sum(np.maximum(points * step, 0.0) * total)) / users
 
 
+@pytest.mark.underflows
 def test_an_fft_agrees():
     """The published method on the same question; it has no side, ours must not fall below it."""
     upper = dominating_noise(1.0, 300, 1.0, 2.0)
@@ -131,6 +134,7 @@ def test_an_fft_agrees():
         assert 0.999 * reference <= delta(upper, epsilon, 1) <= 1.04 * reference
 
 
+@pytest.mark.underflows
 def test_the_blanket_of_two_users():
     """The formula itself by quadrature: (1/2) E[(B_1 G_1 + B_2 G_2)_+]; one user more or less is seen."""
     scale, upper = 1.0, dominating_noise(1.0, 2)
@@ -149,6 +153,7 @@ def test_the_blanket_of_two_users():
         assert 0.9999 * reference <= delta(upper, loss, 1) <= wide * reference
 
 
+@pytest.mark.underflows
 def test_clones_of_randomized_response():
     """With E = e^epsilon0 there are no deficits: the pair of feldman2021 with clone rate 1/E."""
     local = math.log(3.0)
@@ -159,6 +164,7 @@ def test_clones_of_randomized_response():
         assert 0.99 * truth <= delta(upper, loss, 1) <= 1.2 * truth
 
 
+@pytest.mark.underflows
 def test_zero_and_one_are_the_worst_values():
     """Theorem 1: the integral of (R_x0 - l R_x1 - c w)_+ is largest at 0 and 1, also for other noise."""
     rng = np.random.default_rng(5)
@@ -269,6 +275,7 @@ def mixed(rows):
     return law
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("p", "q", "users"),
     [

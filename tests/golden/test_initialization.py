@@ -140,6 +140,7 @@ def test_logistic_deltas_by_quadrature(margin: float, epsilon: float) -> None:
     assert instance.upper >= one * (1 - 1e-14)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("cells", "low", "high"), [(200, 0.7847288, 0.7850472), (5000, 0.7848819, 0.7848947)]
 )

@@ -63,6 +63,7 @@ def test_golden_values_round_to_the_printed_ones(case):
     assert abs(case.middle - float(printed[0])) <= printed[1]
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("steps", "direction", "delta", "lower", "upper"),
     [
@@ -98,6 +99,7 @@ def test_contour_of_one_step_equals_the_closed_form(direction):
     assert agree(closed, contour, 10)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("q", "s", "steps", "epsilon"), [(0.5, 1.0, 16, 3.0), (0.1, 1.0, 64, 1.0)])
 def test_contour_equals_plain_convolution_of_densities(q, s, steps, epsilon, direction):
@@ -170,6 +172,7 @@ def test_the_falling_bound_of_a_moment_really_bounds_it():
                 assert abs(moment).upper() <= bound
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_different_contours_give_overlapping_balls(direction):
     first = poisson.build(poisson.lay_out(ISSUE_B, direction, 1.0, 12)).delta(1.1)
@@ -183,6 +186,7 @@ def test_a_rate_near_one_approaches_the_gaussian():
     assert abs(near - exact) < 1e-9
 
 
+@pytest.mark.underflows
 def test_equal_parts_merge():
     parts = ((0.02, 1.0, 300), (0.02, 1.0, 200))
     assert agree(
@@ -311,6 +315,7 @@ def test_renyi_of_laplace_equals_integration():
     assert float(laplace.renyi(1.25, 1, order)) == pytest.approx(expected, rel=1e-13)
 
 
+@pytest.mark.underflows
 def test_planning_is_only_planning():
     """A wrong guess of delta may widen a ball but not move it."""
     right = poisson.delta(ISSUE_B, "remove", 1.0, 12)

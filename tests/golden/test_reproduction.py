@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.golden.printed import near
 METHOD = wang2023.PublishedMethod(wang2023.USERS, wang2023.LOCAL)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("epsilon", "right", "as_printed"),
     [
@@ -34,6 +36,7 @@ def test_corollary_4_3_of_wang2023(epsilon: float, right: str, as_printed: str) 
     assert near(METHOD.delta(epsilon, METHOD.published_threshold(epsilon)), as_printed, 2)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("epsilon", wang2023.TABLE_1)
 def test_table_1_of_wang2023(epsilon: float) -> None:
     closed, ours = wang2023.TABLE_1[epsilon]
@@ -41,6 +44,7 @@ def test_table_1_of_wang2023(epsilon: float) -> None:
     assert near(wang2023.closed_form_delta(wang2023.UNROUNDED, epsilon), closed, 0.8)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("local", "printed"),
     [
@@ -131,6 +135,7 @@ def test_the_numbers_of_figure_4_of_wang2023() -> None:
     assert np.all(both <= fnr.upper + 1e-9)
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("local", "printed"),
     [
@@ -176,6 +181,7 @@ def test_theorem_4_of_asoodeh2020_is_below_theorem_3() -> None:
             assert max(f, g) <= optimal
 
 
+@pytest.mark.underflows
 def test_figure_3_of_asoodeh2020() -> None:
     """The specification: epsilon after 25 epochs, extra epochs, and where the slope fails."""
     known = descent.curves([25])
@@ -249,6 +255,7 @@ def test_the_saving_over_28_of_asoodeh2020() -> None:
     assert small["exact"] < small["claimed"]
 
 
+@pytest.mark.underflows
 def test_the_pair_of_chen2024_by_plain_sums() -> None:
     users, local = 1, 1.3
     # one report alone: binary response, whose divergence of order 2 is log(p^2/q + q^2/p)
@@ -260,6 +267,7 @@ def test_the_pair_of_chen2024_by_plain_sums() -> None:
     assert near_n[1] == pytest.approx(near_n[0], rel=0.2)
 
 
+@pytest.mark.underflows
 def test_the_local_epsilons_that_keep_the_budget_of_chen2024() -> None:
     allowed = list(chen2024_blocks.ALLOWED.items())
     for (name, local), formula in zip(allowed[:-2], chen2024_blocks.FORMULAS, strict=True):
@@ -293,11 +301,13 @@ def test_deterministic_and_poisson_batches_cross_once() -> None:
     assert ends[0] < 7.6 < ends[1]
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(("noise", "steps", "epsilon"), crossing.REMARK)
 def test_far_others_hide_nothing(noise: float, steps: int, epsilon: float) -> None:
     values = [schemes.sets_delta(noise, steps, epsilon, reach) for reach in crossing.REACHES]
     alone = schemes.ours("D", noise, steps, "epsilon", epsilon)
-    assert values == sorted(values)
+    # up to rounding: far out, the next one differs by less than a unit
+    assert all(after >= before * (1 - 1e-13) for before, after in pairwise(values))
     assert values[-1] == pytest.approx(alone.upper, rel=1e-6)
 
 

@@ -147,6 +147,7 @@ def test_the_third_panels(local: float, users: int, population: int, epsilon: fl
     assert found.lower <= found.upper <= 1.14 * found.lower
 
 
+@pytest.mark.underflows
 def test_one_round_is_the_profile_inverted() -> None:
     run = dp.ShuffledReports(users=1000, local_epsilon=1.0, population=10**6)
     found = dp.account(run).epsilon(delta=1e-8)
@@ -160,6 +161,7 @@ def test_one_round_is_the_profile_inverted() -> None:
     assert found.upper < 1.3318498e-4  # with the worst one in the place of an absent user
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize(
     ("local", "order", "subset"),
     [(1.0, 2, 1.6405039e-9), (1.0, 10, 8.2025197e-9), (3.0, 2, 4.0798701e-8)],

@@ -1,5 +1,7 @@
 """Nothing escapes the laws: every bound and every mechanism has a maker."""
 
+import pytest
+
 import sharpdp as dp
 from tests.laws.registered import MAKERS, kinds, some, subjects
 
@@ -20,6 +22,7 @@ def test_every_batch_scheme_can_be_made() -> None:
     assert not missing, f"add makers to tests/laws/registered.py for {missing}"
 
 
+@pytest.mark.underflows
 def test_makers_make_what_they_say() -> None:
     for of, over in MAKERS:
         for mechanism in some((of, over), 0, 3):

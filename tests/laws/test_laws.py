@@ -208,6 +208,7 @@ def test_tradeoff_and_advantage_agree(mechanism: dp.Mechanism) -> None:
         assert 1.0 - fpr - answer.fnr(fpr=fpr).upper <= advantage + 1e-12
 
 
+@pytest.mark.underflows
 @with_examples(15)
 def test_reversing_twice_changes_nothing(mechanism: dp.Mechanism) -> None:
     thresholds = np.array([-2.0, -0.1, -1e-5, 0.0, 1e-5, 0.1, 2.0])

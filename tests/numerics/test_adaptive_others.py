@@ -21,6 +21,8 @@ from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import Pair
 from tests.reference.shuffled_epoch import Adversary, divergences
 
+pytestmark = pytest.mark.underflows
+
 X = 1.3
 
 

@@ -19,6 +19,8 @@ from tests.reference.shuffled_epoch import (
     vacancy_bound,
 )
 
+pytestmark = pytest.mark.underflows
+
 RATIOS = np.array([1.0, 1.3, 2.0, 5.0])
 
 

@@ -14,7 +14,7 @@ from sharpdp.numerics.kept_columns import KeptColumns
 
 
 def both(x: np.ndarray) -> np.ndarray:
-    return np.stack([np.sin(x), x * x])
+    return np.stack([1.0 - x, x * x])  # exact: last bits may depend on the length of an array
 
 
 @pytest.fixture

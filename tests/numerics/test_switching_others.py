@@ -14,6 +14,8 @@ from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower, switching
 from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import Pair
 
+pytestmark = pytest.mark.underflows
+
 LOSSES = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
 PAPER_LOSSES = np.array([0.0, 1.0, 3.0, 5.0, 8.43])
 ALL_LIKE_THE_OTHER = np.array([0.2948, 0.1134, 0.01695, 1.772e-3, 1.025e-5])

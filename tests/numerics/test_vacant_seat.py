@@ -14,6 +14,8 @@ import sharpdp as dp
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from tests.reference.shuffled_epoch import Adversary, divergences, vacancy_bound
 
+pytestmark = pytest.mark.underflows
+
 RATIOS = np.array([1.0, 1.3, 2.0, 5.0])
 NEAR = 0.985
 """Ratios of truth to bound from here on are computed again on finer grids."""

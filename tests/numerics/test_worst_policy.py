@@ -19,6 +19,8 @@ from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
 from sharpdp.pairs.finite import AtomicPair
 
+pytestmark = pytest.mark.underflows
+
 KINDS = ["forward", "backward"]
 
 

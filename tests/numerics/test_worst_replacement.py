@@ -13,6 +13,8 @@ from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
 from tests.reference.shuffled_epoch import Adversary, divergences
 
+pytestmark = pytest.mark.underflows
+
 ROWS = [
     worst_replacement._ROWS_OF_LITTLE_NOISE,
     worst_replacement._ROWS_NEAR_ONE,

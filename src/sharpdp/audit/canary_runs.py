@@ -19,6 +19,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import DPSGD
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.progress import progress as shown_progress
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import path_of
@@ -65,6 +66,7 @@ class CanaryAudit:
             )
 
 
+@underflow_is_zero
 def canaries(
     mechanism: DPSGD | CorrelatedNoise,
     model: Any,

@@ -43,6 +43,7 @@ from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
 from sharpdp.mechanisms import MinSeparation
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero
 
 __all__ = ["SamplerAudit", "sampler"]
 
@@ -142,6 +143,7 @@ class SamplerAudit(Shown):
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
+@underflow_is_zero
 def sampler(
     *,
     batches: Iterable[Sequence[int] | Indices],

@@ -31,6 +31,7 @@ from sharpdp.audit.findings import Finding, certain, judged
 from sharpdp.audit.tails import MARGIN, two_sided
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.special import Array, betaincc
+from sharpdp.numerics.underflow import underflow_is_zero
 
 __all__ = ["Release", "ReplayAudit", "replay"]
 
@@ -121,6 +122,7 @@ class ReplayAudit:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
+@underflow_is_zero
 def replay(
     step: Callable[[Any, Release], Any],
     *,

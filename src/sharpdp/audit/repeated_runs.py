@@ -35,6 +35,7 @@ from sharpdp.audit.score_results import (
 )
 from sharpdp.audit.tails import binomial_at_least
 from sharpdp.numerics.special import Array, betainccinv, ndtr
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = ["RankedHits", "many_runs"]
@@ -49,6 +50,7 @@ LEVELS = ndtr(np.arange(6.0, -7.5, -0.03))
 """Probabilities with which the false-positive rate exceeds the edges of its cells."""
 
 
+@underflow_is_zero
 def many_runs(
     *,
     with_record: ArrayLike,

@@ -17,6 +17,7 @@ from sharpdp.audit.single_run import one_run
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import BatchQueries
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero
 
 __all__ = ["audit_file"]
 
@@ -34,6 +35,7 @@ LARGEST_COUNT = 2.0**53
 """Up to here every whole number is a double."""
 
 
+@underflow_is_zero
 def audit_file(
     path: str | Path,
     *,

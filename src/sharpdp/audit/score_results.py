@@ -17,6 +17,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff.curve import TradeoffCurve
 
@@ -37,6 +38,7 @@ HALVINGS = 14
 """Steps of the search for the largest epsilon, or mu, that is refuted."""
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreAudit(Shown):
     """What scores say about privacy; made by `many_runs`, `one_run`, `Sequential` and `canaries`.

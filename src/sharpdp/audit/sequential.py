@@ -34,6 +34,7 @@ from sharpdp.audit.score_results import (
 )
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = ["Sequential"]
@@ -91,6 +92,7 @@ class Stakes:
         self.best = np.maximum(self.best, np.exp(np.minimum(shared, 600.0)) * (1.0 - 1e-9))
 
 
+@underflow_is_zero_in_methods
 class Sequential(HintedKeywords):
     """An audit that gets runs as they come and may stop at any time: the confidence stays true.
 

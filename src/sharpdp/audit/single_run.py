@@ -26,6 +26,7 @@ from sharpdp.audit.tails import two_sided_binomial
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = ["one_run"]
@@ -44,6 +45,7 @@ UNLIKELY = 1e-9
 """Coins that come out so unlikely are taken for no coins."""
 
 
+@underflow_is_zero
 def one_run(
     *,
     scores: ArrayLike,

@@ -16,6 +16,7 @@ from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.training import DPSGD
+from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.proofs import cited
 
@@ -62,6 +63,7 @@ class Registered(Protocol):
 Entry = TypeVar("Entry", bound=Registered)
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class Bound:
     """One theorem: what it bounds, its side, rigor, adjacency, conditions and source.
@@ -423,6 +425,7 @@ def all_bounds() -> tuple[Bound, ...]:
     return tuple(_REGISTERED.values())
 
 
+@underflow_is_zero
 def bounds_for(
     mechanism: Mechanism,
     adjacency: Adjacency | str | None = None,

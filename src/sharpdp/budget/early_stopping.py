@@ -27,6 +27,7 @@ from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, BestOf, LastIterate, Mechanism
 from sharpdp.numerics.special import down
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines
 
@@ -102,6 +103,7 @@ class ExPostEpsilon(Tabular):
         return "\n".join([head, *table_lines(rows, right={0, 1, 2})])
 
 
+@underflow_is_zero
 def ex_post_epsilon(
     begun: Callable[[int], Mechanism],
     *,

@@ -30,6 +30,7 @@ from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
 from sharpdp.numerics.special import up
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional
 from sharpdp.tradeoff import TradeoffCurve
@@ -128,6 +129,7 @@ class Filter(ABC):
         """What is at least as revealing as anything that keeps the limit."""
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class RenyiFilter(Filter):
     """Adds up Renyi divergences of one order that is fixed in advance.
@@ -217,6 +219,7 @@ class RenyiFilter(Filter):
         return (level + allowance) * (1.0 + 1e-14)
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class ZcdpFilter(Filter):
     """Adds up rho of zero-concentrated differential privacy.
@@ -252,6 +255,7 @@ class ZcdpFilter(Filter):
         return RenyiCurve.zcdp(rho=self.limit)
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class GaussianFilter(Filter):
     """Adds up mu^2 of Gaussian noise: nothing is lost against noise that is fixed in advance.

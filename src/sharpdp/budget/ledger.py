@@ -48,6 +48,7 @@ from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms import Sequence as InSequence
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, notion
 from sharpdp.nearest_word import hint
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.plans import Plan, text_of
 from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
@@ -112,6 +113,7 @@ class Entry:
         return f"{self.number}. {self.time} {self.mechanism.describe()}{note}{whom}{groups}{over}"
 
 
+@underflow_is_zero_in_methods
 class Ledger(Tabular):
     """All releases on the same people, in a file that is only appended to.
 

@@ -24,6 +24,7 @@ from sharpdp.budget.ledger_records import CHOICES
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 
 __all__ = ["Budget", "check_counted", "counted_rounds"]
 
@@ -33,6 +34,7 @@ FILTERS: dict[str, Kind] = {"renyi": RenyiFilter, "zcdp": ZcdpFilter, "gaussian"
 """The filters by name."""
 
 
+@underflow_is_zero_in_methods
 class Budget:
     """What may be spent on mechanisms that are chosen one after the other.
 

@@ -4,7 +4,8 @@ Clipped gradients are whole multiples of a grid, and sums of up to 2^22 of them 
 precision (`sharpdp.learn.gradients`). Ranks share out whole pieces of a batch, which are cut in the same
 way for any number of them. So the sum over all ranks does not depend on how the pieces are spread over
 them, and noise that is a function of the key, the step and the sum is the same on every rank: it is one
-release, which each rank computes for itself, and equals that of a single process bit for bit.
+release, which each rank computes for itself. On processors of one kind it equals that of a single
+process bit for bit; the last bits of a gradient depend on the instructions that compute it.
 """
 
 from __future__ import annotations

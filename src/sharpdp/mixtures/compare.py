@@ -39,6 +39,7 @@ from sharpdp.mixtures.inequalities import (
     swapped_bound,
 )
 from sharpdp.numerics.special import exp_down
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.text_table import table_lines
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -243,6 +244,7 @@ class MixtureComparison:
         return mixture(self, ax=ax, title=title)
 
 
+@underflow_is_zero
 def compare_mixture(
     mixture: Mixture, *, fpr: ArrayLike | None = None, epsilon: ArrayLike | None = None
 ) -> MixtureComparison:

@@ -43,6 +43,7 @@ from sharpdp.montecarlo.pairs import product_of
 from sharpdp.montecarlo.shuffled import ShuffledRun
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array, exp_down, exp_up, safe_log
+from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.progress import ProgressLine
 from sharpdp.progress import progress as shown
 
@@ -74,6 +75,7 @@ LARGEST_EPSILON = 700.0
 """Beyond this, e^epsilon leaves double precision."""
 
 
+@underflow_is_zero
 def estimate(
     mechanism: Mechanism,
     *,

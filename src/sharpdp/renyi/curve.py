@@ -39,6 +39,7 @@ from sharpdp.mechanisms import Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.two_doubles import multiply_exactly
+from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
 from sharpdp.tabular import Tabular
 
@@ -80,6 +81,7 @@ class Summed:
         return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RenyiCurve(Mechanism, Tabular):
     """Any mechanism that is known only by its Renyi divergences, in both directions.
@@ -434,6 +436,7 @@ class RenyiCurve(Mechanism, Tabular):
         return bracketed(quantity, given, at, intervals, f"| {words}", self.rigor)
 
 
+@underflow_is_zero
 def compare_conversions(
     curve: RenyiCurve, *, delta: float | None = None, epsilon: float | None = None
 ) -> dict[str, tuple[float, float]]:

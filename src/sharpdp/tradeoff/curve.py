@@ -44,6 +44,7 @@ from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 from sharpdp.mechanisms.given_name import named_by_author, quoted
 from sharpdp.numerics.special import Array, add_up, exp_up, probability_ends
+from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.tabular import Tabular
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
@@ -79,6 +80,7 @@ LARGEST_EPSILON = 700.0
 """Beyond this, e^epsilon leaves double precision; delta is read off here instead."""
 
 
+@underflow_is_zero_in_methods
 @dataclass(frozen=True, repr=False)
 class TradeoffCurve(Mechanism, Tabular):
     """The smallest false-negative rate of any attack at each false-positive rate, enclosed.

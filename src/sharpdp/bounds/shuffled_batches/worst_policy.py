@@ -33,7 +33,7 @@ from sharpdp.numerics.expected_positive_part import ShiftedSum
 from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_masses, ndtr
 
-__all__ = ["WorstPolicy"]
+__all__ = ["WorstPolicy", "polyline_area"]
 
 
 def _angles(near_minus_one: int, near_one: int) -> Array:
@@ -205,7 +205,7 @@ class WorstPolicy:
         low, high = (_graded(end / step, growth) for end in (floor, cap))
         nodes = np.concatenate([-low[::-1], [0], high])
         body = np.maximum(calls - np.interp(2.0 * self.ratio, grid, calls), 0.0)
-        square = 2.0 * float(np.trapezoid(np.minimum(body, puts) + puts, grid))
+        square = 2.0 * polyline_area(grid, np.minimum(body, puts) + puts)
         rise = math.sqrt(min(square, deviation**2)) if self.is_forward else deviation
         return _Lattice(step, nodes, deviation, rise, left, self.ratio, small)
 
@@ -213,7 +213,12 @@ class WorstPolicy:
 def _area(grid: Array, options: Array, end: float) -> float:
     """Half the mean square of the positive part that has these calls, cut off at the end."""
     kept = np.maximum(options - np.interp(end, grid, options), 0.0)
-    return float(np.trapezoid(kept, np.minimum(grid, end)))
+    return polyline_area(np.minimum(grid, end), kept)
+
+
+def polyline_area(grid: Array, values: Array) -> float:
+    """The area below a polyline with these values on a grid; numpy's own has another name before 2.0."""
+    return float(np.sum(np.diff(grid) * (values[1:] + values[:-1]) / 2.0))
 
 
 def _graded(end: float, growth: float) -> np.ndarray:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sharpdp.bounds.shuffled_batches.worst_policy import polyline_area
 from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
 
@@ -169,7 +170,7 @@ class WorstReplacement:
         cap, deviation = math.inf, 1.0
         for _ in range(6):  # values beyond the cap decide by themselves
             kept = np.maximum(calls - float(np.interp(cap, strikes, calls)), 0.0)
-            deviation = math.sqrt(2.0 * float(np.trapezoid(kept, np.minimum(strikes, cap))))
+            deviation = math.sqrt(2.0 * polyline_area(np.minimum(strikes, cap), kept))
             cap = 1.2 * drift + max(3.0 * math.sqrt(self.count), 6.0) * deviation
         negligible = _CUT * float(np.interp(drift, strikes, calls)) + _SMALLEST
         up, down = (float(strikes[np.argmax(part <= negligible)]) for part in (calls, puts))
