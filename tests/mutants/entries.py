@@ -1,0 +1,60 @@
+"""The small changes that tests must notice, as `mutants.toml` lists them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change that makes trust-critical code wrong.
+
+    Args:
+        name: A name for it, unique.
+        file: The file that it changes, from the root of the tree.
+        old: What is replaced: it occurs once in the file, or once between `after` and the next blank
+            line that a definition of the same depth follows.
+        new: What it is replaced by.
+        why: What would be wrong: the reason why it is not equivalent.
+        tests: Tests that should notice, as pytest names them.
+        after: A text that occurs once in the file; the first `old` behind it is meant. Empty if `old`
+            itself occurs once.
+        survives: Why no test notices; empty if one must.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+    tests: tuple[str, ...]
+    after: str = ""
+    survives: str = ""
+
+    def applied_to(self, source: str) -> str:
+        """The changed file; an error unless the place is found, and is the only one."""
+        start = 0
+        if self.after:
+            if source.count(self.after) != 1:
+                raise LookupError(f"{self.name}: {self.after!r} occurs {source.count(self.after)}x")
+            start = source.index(self.after) + len(self.after)
+        elif source.count(self.old) != 1:
+            raise LookupError(f"{self.name}: {self.old!r} occurs {source.count(self.old)} times")
+        if self.old not in source[start:]:
+            raise LookupError(f"{self.name}: {self.old!r} does not occur behind {self.after!r}")
+        return source[:start] + source[start:].replace(self.old, self.new, 1)
+
+
+def mutants() -> list[Mutant]:
+    """All of them, in the order of the file."""
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    text = (Path(__file__).parent / "mutants.toml").read_text("utf-8")
+    return [
+        Mutant(**{**entry, "tests": tuple(entry["tests"])})
+        for entry in toml.loads(text)["mutant"]
+    ]

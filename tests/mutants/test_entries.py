@@ -1,0 +1,32 @@
+"""The list of mutants fits the code: every place is found, every test exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.mutants.entries import ROOT, Mutant, mutants
+
+ALL = mutants()
+
+
+def test_there_are_many_with_names_of_their_own() -> None:
+    assert len({mutant.name for mutant in ALL}) == len(ALL) >= 150
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_its_place_is_found_and_its_tests_exist(mutant: Mutant) -> None:
+    source = (ROOT / mutant.file).read_text("utf-8")
+    changed = mutant.applied_to(source)
+    assert changed != source
+    ast.parse(changed)
+    assert mutant.why
+    assert mutant.tests
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        assert (ROOT / path).exists(), test
+        if name and path.startswith("tests"):
+            definition = rf"def {re.escape(re.split(r'::|\[', name)[-1 if '::' in name else 0])}\("
+            assert re.search(definition, (ROOT / path).read_text("utf-8")), test
