@@ -11,7 +11,7 @@ TESTS = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-frameworks lint style types suite bench bench-many docs reproduce clean
+.PHONY: help demo test test-slow test-frameworks mutants lint style types suite bench bench-many docs reproduce clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flo
 	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py materialized.py \
 	  huggingface.py lightning.py flower.py) tests/docs/test_notebooks.py tests/unit/test_tabular.py
 	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
+
+mutants: $(VENV)/.test  ## break trust-critical code on purpose, one change at a time: do tests notice?
+	$(BIN)/python -m tests.mutants --jobs 2
 
 lint: style types  ## ruff and mypy only
 

@@ -29,9 +29,7 @@ def test_the_best_of_four_sets_of_guesses_has_a_quarter_of_the_risk() -> None:
     guarantee = dp.account(dp.Gaussian(noise_multiplier=1.0))
     together = one_run(scores=SCORES, included=COINS, confidence=0.96, guarantee=guarantee)
     alone = [
-        one_run(
-            scores=SCORES, included=COINS, confidence=0.99, guarantee=guarantee, guesses=sizes
-        )
+        one_run(scores=SCORES, included=COINS, confidence=0.99, guarantee=guarantee, guesses=sizes)
         for sizes in SIZES
     ]
     best = max(float(audit.epsilon.lower) for audit in alone)
@@ -65,7 +63,7 @@ def test_both_bands_of_rates_share_the_risk() -> None:
 
 
 def test_hits_that_fair_runs_hardly_ever_have_are_not_less_likely_than_they_are() -> None:
-    """All of 100 runs with the record score above all of 100 others: 1 / C(200, 100) if laws are equal."""
+    """All of 100 runs with the record score above 100 others: 1 / C(200, 100) if laws are equal."""
     certain = RankedHits(100, 100, np.array([1]), np.array([100]), np.zeros(1))
     p_value = float(certain.p_values(Claim.of_point(0.0, 0.0))[0])
     assert 1.0 / math.comb(200, 100) <= p_value <= 1e-9

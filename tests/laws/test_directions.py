@@ -67,9 +67,7 @@ P, Q = (np.array(law) / 128.0 for law in ([104, 14, 4, 4, 2], [104, 7, 1, 8, 8])
 
 def test_mirrored_losses_do_not_make_a_pair_symmetric() -> None:
     assert not AtomicPair.from_pmfs(P, Q).symmetric
-    directions = [
-        epsilon(one.tolist(), two.tolist(), 20, 1e-3) for one, two in ((P, Q), (Q, P))
-    ]
+    directions = [epsilon(one.tolist(), two.tolist(), 20, 1e-3) for one, two in ((P, Q), (Q, P))]
     assert abs(directions[0] - directions[1]) > 0.01
     for one, two in ((P, Q), (Q, P)):
         pair = dp.FinitePair(p=one.tolist(), q=two.tolist())

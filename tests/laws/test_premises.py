@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ from sharpdp.bounds.fixed_size.truncation import Overflow
 from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Rigor
 from sharpdp.budget.filters import RenyiFilter
+from sharpdp.calibration import _target
 from sharpdp.pairs.from_loss_masses import pessimistic_loss_halves
 from sharpdp.pairs.pair import log_delta_of
 from sharpdp.report import Verdict, verify
+from sharpdp.tradeoff import Polyline
 
 SURVEY = dp.ShuffledReports(users=1000, local_epsilon=2.0)
 """The two sides of its epsilon are seven percent apart."""
@@ -85,17 +88,19 @@ def test_what_needs_subsets_says_nothing_about_draws_with_replacement() -> None:
 
 def test_losses_that_were_rounded_down_bound_nothing_from_above() -> None:
     def given(rounding: str) -> dp.PrivacyLoss:
-        return dp.PrivacyLoss(losses=[-1.0, 1.0], masses=[0.26894142, 0.73105858], rounding=rounding)
+        return dp.PrivacyLoss(
+            losses=[-1.0, 1.0], masses=[0.26894142, 0.73105858], rounding=rounding
+        )
 
     assert names(given("pessimistic")) == {"privacy_loss_upper"}
     assert names(given("optimistic")) == {"privacy_loss_lower"}
 
 
 def test_a_curve_that_is_only_a_bound_shows_no_lower_end() -> None:
+    half = Polyline((0, 1), (Fraction(1, 2), 0))
     for attained in (True, False):
-        curve = dp.TradeoffCurve.from_points(epsilons=[1.0], deltas=[1e-3], attained=attained)
-        answer = dp.account(curve).epsilon(delta=1e-2)
-        assert (float(answer.lower) > 0.0) is attained
+        curve = dp.TradeoffCurve.between(half, half, attained=attained)
+        assert float(dp.account(curve).advantage().lower) == pytest.approx(0.5 if attained else 0.0)
 
 
 def test_a_theorem_is_about_what_it_names() -> None:
@@ -183,6 +188,13 @@ def test_calibrated_noise_meets_its_target_by_the_upper_side() -> None:
     assert float(answer.lower) < 0.97 * float(answer.upper) < float(answer.upper) <= 0.4
 
 
+def test_a_trial_of_a_calibration_is_judged_by_its_upper_end() -> None:
+    target = replace(
+        _target(1.0, 1e-5, None, None, None, None), read=lambda answer, direct: (-0.1, 0.2)
+    )
+    assert target.excess(dp.Gaussian(noise_multiplier=1.0), 0.1)[0] == 0.2
+
+
 def test_the_curve_of_a_guarantee_is_below_its_rates_where_its_sides_differ() -> None:
     answer = dp.account(SURVEY)
     curve, rates = answer.tradeoff(), answer.fnr(fpr=[0.1, 0.3, 0.5])
@@ -203,6 +215,20 @@ def test_a_report_below_what_is_attained_is_contradicted() -> None:
     )
     assert finding.field == "/epsilon/0/upper"
     assert finding.verdict is Verdict.CONTRADICTED
+
+
+def test_a_forged_report_is_not_counted(tmp_path: Path) -> None:
+    """Its plan and its structure are in order; only an end is smaller than it was."""
+    data = json.loads(dp.account(dp.Gaussian(noise_multiplier=1.0)).report("json", delta=1e-5))
+    data["epsilon"][0]["upper"] *= 0.9999
+    forged = tmp_path / "report.json"
+    forged.write_text(json.dumps(data), "utf-8")
+    ledger = dp.Ledger(
+        tmp_path / "budget.jsonl", epsilon=9.0, delta=1e-5, choice="fixed in advance"
+    )
+    with pytest.raises(dp.InvalidArgument, match="/epsilon/0/upper"):
+        ledger.add(forged)
+    assert ledger.entries == ()
 
 
 # --- what theorems count ---
@@ -228,7 +254,7 @@ def test_a_replaced_record_is_two_clips_away() -> None:
 
 
 def test_kept_orders_add_up_their_epochs() -> None:
-    """Of four epochs in one order the mean is released with half of the noise, and nothing else counts."""
+    """Of four epochs in one order the mean has half of the noise, and nothing else counts."""
     kept = dp.ShuffledBatches(dataset_size=20, batch_size=5, epochs=4, order="kept")
     once = dp.ShuffledBatches(dataset_size=20, batch_size=5, epochs=1)
     one = dp.account(dp.DPSGD(once, noise_multiplier=1.0)).epsilon(delta=1e-5)
@@ -271,8 +297,8 @@ def test_all_others_may_fill_a_batch_if_a_record_is_added(monkeypatch: pytest.Mo
         asked.add(others)
         return real(self, others)
 
-    monkeypatch.setattr(Overflow, "full", full)
     bound = named("overflow_mixture_upper", run)
+    monkeypatch.setattr(Overflow, "full", full)
     bound(run, run.adjacency("add/remove"))
     assert asked == {8, 9}
 

@@ -74,7 +74,9 @@ def run_tests(tree: Path, tests: Iterable[str], limit: float) -> tuple[int | Non
     """The exit code of pytest in a copy of the tree, None beyond the time limit; and what it printed."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(tree / "src"),  # before an installed package, in processes of tests as well
+        "PYTHONPATH": str(
+            tree / "src"
+        ),  # before an installed package, in processes of tests as well
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
@@ -103,7 +105,9 @@ def judge(tree: Path, mutant: Mutant, limit: float) -> Result:
     path, begun = tree / mutant.file, time.monotonic()
     status, source = path.stat(), path.read_text("utf-8")
     path.write_text(mutant.applied_to(source), "utf-8")
-    os.utime(path, (status.st_atime, status.st_mtime + 3600))  # so that bytecode is not taken for it
+    os.utime(
+        path, (status.st_atime, status.st_mtime + 3600)
+    )  # so that bytecode is not taken for it
     try:
         code, output = run_tests(tree, mutant.tests, limit)
     finally:

@@ -17,13 +17,12 @@ class Mutant:
     Args:
         name: A name for it, unique.
         file: The file that it changes, from the root of the tree.
-        old: What is replaced: it occurs once in the file, or once between `after` and the next blank
-            line that a definition of the same depth follows.
+        old: What is replaced: it occurs once in the file.
         new: What it is replaced by.
         why: What would be wrong: the reason why it is not equivalent.
         tests: Tests that should notice, as pytest names them.
-        after: A text that occurs once in the file; the first `old` behind it is meant. Empty if `old`
-            itself occurs once.
+        after: Where `old` occurs more often: a text that occurs once, and behind which the first `old` is
+            meant.
         survives: Why no test notices; empty if one must.
     """
 
@@ -55,6 +54,5 @@ def mutants() -> list[Mutant]:
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     text = (Path(__file__).parent / "mutants.toml").read_text("utf-8")
     return [
-        Mutant(**{**entry, "tests": tuple(entry["tests"])})
-        for entry in toml.loads(text)["mutant"]
+        Mutant(**{**entry, "tests": tuple(entry["tests"])}) for entry in toml.loads(text)["mutant"]
     ]

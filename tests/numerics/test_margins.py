@@ -31,7 +31,6 @@ from sharpdp.composition.discretize import Nodes, exact, first_look, upper
 from sharpdp.composition.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
 from sharpdp.composition.engine import Engine, Saddle
 from sharpdp.composition.renyi import NodeMoments, divergences
-from sharpdp.composition.sampled_gaussian import evaluation
 from sharpdp.composition.sampled_gaussian.characteristic_bounds import _missing, layers_of
 from sharpdp.composition.sampled_gaussian.moments import (
     IntegrandGrid,
@@ -282,8 +281,12 @@ def test_epsilon_is_zero_only_if_delta_at_zero_is_small_enough() -> None:
     weights = np.zeros((2, 1))
     for bias in biases:  # log masses of so many heads, up to the same factor under both laws
         heads = np.arange(times + 1.0)
-        ways = np.array([math.lgamma(times + 1) - math.lgamma(h + 1) - math.lgamma(times - h + 1)
-                         for h in heads])
+        ways = np.array(
+            [
+                math.lgamma(times + 1) - math.lgamma(h + 1) - math.lgamma(times - h + 1)
+                for h in heads
+            ]
+        )
         fair = -times * math.log(2.0 * math.cosh(0.5 * bias))
         own = [ways + fair + sign * bias * (heads - 0.5 * times) for sign in (1.0, -1.0)]
         weights = np.stack([np.add.outer(weights[i], own[i]).ravel() for i in (0, 1)])
@@ -496,7 +499,7 @@ def test_frequencies_beyond_the_last_are_bounded(damping: float, last: float, st
 
 @pytest.mark.parametrize("step", [1.0, 1.3, 2.0])
 def test_the_trapezoid_rule_is_off_by_its_bound_for_gaussians(step: float) -> None:
-    """Its sum over a standard normal is 1 + 2 sum_m e^{-2 (pi m / step)^2}, on the best strip just that."""
+    """Its sum over a normal density is 1 + 2 sum_m e^{-2 (pi m / step)^2}: the bound of the best strip."""
     strip = 2.0 * math.pi / step
     bound = float(log_strip_error(strip, step, 0.5 * strip**2))
     with mpmath.workdps(DIGITS):
@@ -686,7 +689,7 @@ def test_coarse_tables_are_off_by_no_more_than_they_say(sign: int, aim: float) -
 
 @pytest.mark.parametrize(("rate", "mu", "s"), [(0.1, 1.0, 3.0), (0.01, 0.5, 8.0), (0.5, 2.0, 1.0)])
 def test_layers_lie_below_the_law_of_the_loss(rate: float, mu: float, s: float) -> None:
-    """Their heights are below the largest density, and the variance that they prove below the true one."""
+    """Their heights are below the largest density, the variance that they prove below the true one."""
     rows, one = StepRows.of([StepKind(rate, mu, 1, 1.0)]), np.array([[s]])
     grid = IntegrandGrid.covering(rows, np.minimum(one, 0.0), np.maximum(one, 1.0))
     layers = layers_of(grid, one, log_moments(grid, one)[0])
@@ -714,7 +717,9 @@ def test_what_layers_take_away_is_no_more_than_sinc() -> None:
 # --- rates and weights of theorems ---
 
 
-@pytest.mark.parametrize(("others", "rate", "room"), [(200, 0.1, 35), (1000, 0.01, 20), (50, 0.3, 25)])
+@pytest.mark.parametrize(
+    ("others", "rate", "room"), [(200, 0.1, 35), (1000, 0.01, 20), (50, 0.3, 25)]
+)
 def test_the_chance_of_a_full_batch_is_enclosed(others: int, rate: float, room: int) -> None:
     low, high = Overflow(others + 1, rate, room).full(others)
     with mpmath.workdps(DIGITS):
@@ -748,8 +753,10 @@ def test_clones_are_counted_from_above(trials: int, rate: float) -> None:
     weights = np.exp(_log_weights(left, trials, rate))
     with mpmath.workdps(DIGITS):
         q = mp(rate)
-        masses = [mpmath.binomial(trials, k) * q**k * (1 - q) ** (trials - k)
-                  for k in range(int(left[-1]) + 1)]
+        masses = [
+            mpmath.binomial(trials, k) * q**k * (1 - q) ** (trials - k)
+            for k in range(int(left[-1]) + 1)
+        ]
         for index in range(1, left.size):
             below = sum(masses[: int(left[index])])
             found = (

@@ -1,4 +1,4 @@
-"""Files of a run: chains that cannot be rewritten unseen, locks that keep others out, writes that stay."""
+"""Files of a run: chains that cannot be rewritten unseen, locks that keep others out, flushed writes."""
 
 from __future__ import annotations
 
