@@ -11,7 +11,9 @@ import pytest
 import sharpdp as dp
 from sharpdp.audit import many_runs, one_run
 from sharpdp.audit.claims import Claim
+from sharpdp.audit.drawn_batches import _marginals
 from sharpdp.audit.error_band import band_risk
+from sharpdp.audit.findings import Finding, judged
 from sharpdp.audit.repeated_runs import RankedHits, _tests
 from sharpdp.audit.sequential import Stakes
 from sharpdp.montecarlo.confidence import Bets, mean_upper
@@ -111,3 +113,20 @@ def test_bets_are_safe_against_the_rounding_of_sums(bet: float) -> None:
                 rounded = total * (1.0 + units * 2.0**-53)
                 found = mean_upper(np.array([rounded]), Bets((bet,), (1.0,)), draws, log_risk)
                 assert mpmath.mpf(found) >= exactly
+
+
+def test_the_smallest_of_many_p_values_counts_them_all() -> None:
+    """Holm: of ten tests the smallest p-value is taken ten times, the next one nine times."""
+    findings = [Finding(str(index), p, "") for index, p in enumerate([0.004, 0.0045, *[0.5] * 8])]
+    marked, overall = judged(findings, 0.05)
+    assert overall == pytest.approx(0.04)
+    assert [one.failed for one in marked] == [True, True, *[False] * 8]
+    assert not any(one.failed for one in judged(findings, 0.039)[0])
+
+
+def test_the_oddest_of_many_examples_counts_them_all() -> None:
+    """One of 50 examples is in all of 10 batches at rate 1/2: 50 times two tails of 2^-10."""
+    total = np.full(50, 5)
+    total[7] = 10
+    finding = _marginals(total, 10, np.full(50, 0.5))
+    assert finding.p_value == pytest.approx(50 * 2 / 1024, rel=1e-6)

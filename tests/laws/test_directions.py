@@ -11,6 +11,7 @@ import pytest
 from scipy.special import gammaln
 
 import sharpdp as dp
+from sharpdp.composition.composition import Composition
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -100,3 +101,29 @@ def test_records_that_are_added_and_removed_by_chance(threshold: float) -> None:
     for one, truth in ((pair, values[0]), (pair.reverse(), values[1])):
         found = float(np.exp(one.log_hockey_stick(np.array([threshold]))[0]))
         assert found == pytest.approx(float(truth), rel=1e-9)
+
+
+def missed(p: Law, q: Law, rounds: int, rate: float) -> float:
+    """The smallest share of P that a test misses which hits this share of Q (Neyman and Pearson)."""
+    counts = counts_of(len(p), rounds)
+    log_ways = gammaln(rounds + 1.0) - gammaln(counts + 1.0).sum(axis=1)
+    log_p, log_q = (log_ways + counts @ np.log(law) for law in (p, q))
+    order = np.argsort(log_q - log_p)
+    hit, told = (np.append(0.0, np.cumsum(np.exp(logs[order]))) for logs in (log_q, log_p))
+    return 1.0 - float(np.interp(rate, hit, told))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_error_rates_on_both_sides_of_the_diagonal(rate: float, is_reversed: bool) -> None:
+    """Where the curve is flatter than the diagonal, it is read from the other direction."""
+    p, q = (Q.tolist(), P.tolist()) if is_reversed else (P.tolist(), Q.tolist())
+    run = Composition(((AtomicPair.from_pmfs(p, q), 30),))
+    assert run.single_pair is None
+    truth = missed(p, q, 30, rate)
+    for low, high in (
+        run.false_negatives(rate, 1e-3),
+        (float(end[0]) for end in run.false_negative_rates(np.array([rate]), 1e-3)),
+    ):
+        assert low * (1.0 - 1e-9) <= truth <= high * (1.0 + 1e-9)
+        assert high - low <= 0.01 * truth

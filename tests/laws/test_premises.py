@@ -18,6 +18,7 @@ from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Rigor
 from sharpdp.budget.filters import RenyiFilter
 from sharpdp.calibration import _target
+from sharpdp.learn.budget import affordable
 from sharpdp.pairs.from_loss_masses import pessimistic_loss_halves
 from sharpdp.pairs.pair import log_delta_of
 from sharpdp.report import Verdict, verify
@@ -308,3 +309,10 @@ def test_mass_that_is_missing_from_a_table_is_revealed() -> None:
     pair = pessimistic_loss_halves(table, None)
     assert pair.infinite_p >= 0.3
     assert pair.infinite_q >= 0.3
+
+
+def test_rounds_are_afforded_by_their_upper_end() -> None:
+    ends = [dp.account(SURVEY * rounds).epsilon(delta=1e-6) for rounds in (1, 2)]
+    between = 0.5 * (float(ends[1].lower) + float(ends[1].upper))
+    assert float(ends[0].upper) < between
+    assert affordable(lambda rounds: SURVEY * rounds, 2, epsilon=between, delta=1e-6) == 1

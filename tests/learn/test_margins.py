@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,7 +15,9 @@ from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
+from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.mechanisms.strategies import BandedStrategy
+from sharpdp.randomness.system_stream import SystemStream
 
 KEY = b"k" * 32
 
@@ -123,3 +126,16 @@ def test_fingerprints_tell_shapes_and_types_apart() -> None:
         torch.zeros(6, dtype=torch.int32),
     ]
     assert len({fingerprint("run", one) for one in zeros}) == 4
+
+
+def test_minus_zero_is_drawn_again() -> None:
+    """Else zero would come twice as often as its neighbors allow."""
+    words = [0, 2**63 + 1, 2**63, 1]  # the first place with a minus, then one in the middle
+
+    def draw(count: int) -> np.ndarray:
+        some, words[:] = words[:count], words[count:]
+        return np.array(some, dtype=np.uint64)
+
+    (drawn,) = steps_of().drawn(1, SystemStream(draw)).tolist()
+    assert 0 < drawn < FINENESS
+    assert words == []

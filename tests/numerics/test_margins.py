@@ -18,18 +18,23 @@ from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bounds.allocation.kept_bins import _noise as kept_noise
+from sharpdp.bounds.allocation.ratio_law import Values
+from sharpdp.bounds.allocation.ratio_law import pair_above as allocated_pair_above
 from sharpdp.bounds.correlated_noise.columns import columns_of
 from sharpdp.bounds.fixed_size.truncation import Overflow
 from sharpdp.bounds.shuffle_model.clone_pair import _log_weights
 from sharpdp.bounds.shuffle_model.known_pairs import rounded_rate
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
 from sharpdp.bounds.shuffled_batches.null_record_clones import NullRecordClones, _log_odds
+from sharpdp.bounds.shuffled_batches.vacant_seat import pair_above as vacant_pair_above
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition, EpsilonQuestion
 from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.composition.discretize import Nodes, exact, first_look, upper
 from sharpdp.composition.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
 from sharpdp.composition.engine import Engine, Saddle
+from sharpdp.composition.false_negatives import hit_points, missed_lines
+from sharpdp.composition.few_runs import FewRuns
 from sharpdp.composition.renyi import NodeMoments, divergences
 from sharpdp.composition.sampled_gaussian.characteristic_bounds import _missing, layers_of
 from sharpdp.composition.sampled_gaussian.moments import (
@@ -40,6 +45,7 @@ from sharpdp.composition.sampled_gaussian.moments import (
 from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds
 from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
 from sharpdp.composition.sampled_gaussian.trapezoid_tables import tables
+from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
 from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.numerics import contour as contours
 from sharpdp.numerics.contour import (
@@ -66,6 +72,7 @@ from sharpdp.pairs.pair import (
     log_delta_of,
 )
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.randomness.system_stream import SystemStream
 from sharpdp.renyi.conversion import theorem4_f
 from sharpdp.tradeoff.enclosure import HockeyStick, line_at, sticks_between
 from sharpdp.tradeoff.exact import log as log_of_fraction
@@ -499,7 +506,7 @@ def test_frequencies_beyond_the_last_are_bounded(damping: float, last: float, st
 
 @pytest.mark.parametrize("step", [1.0, 1.3, 2.0])
 def test_the_trapezoid_rule_is_off_by_its_bound_for_gaussians(step: float) -> None:
-    """Its sum over a normal density is 1 + 2 sum_m e^{-2 (pi m / step)^2}: the bound of the best strip."""
+    """Its sum over a normal density is 1 + 2 sum_m e^{-2 (pi m / step)^2}, the bound of one strip."""
     strip = 2.0 * math.pi / step
     bound = float(log_strip_error(strip, step, 0.5 * strip**2))
     with mpmath.workdps(DIGITS):
@@ -896,3 +903,97 @@ def test_logarithms_of_fractions_are_enclosed() -> None:
         with mpmath.workdps(90):
             assert mp(low) < mpmath.log(mp(value)) < mp(high)
             assert mp(high) - mp(low) < mpmath.mpf("1e-45")
+
+
+# --- error rates, coins ---
+
+
+@pytest.mark.parametrize("alpha", [0.03, 0.2, 0.7])
+def test_lines_and_points_of_error_rates_are_rounded_outwards(alpha: float) -> None:
+    """1 - H_x - x alpha and H_x + x alpha, H_x being known without error, on both sides of x = 1."""
+    epsilons = np.concatenate([np.linspace(-3.0, -0.05, 20), np.linspace(0.05, 2.0, 20)])
+    logs = -np.random.default_rng(10).uniform(0.5, 6.0, epsilons.size)
+    missed = missed_lines(epsilons, alpha, logs, logs)
+    hit = hit_points(epsilons, alpha, logs, logs)
+    with mpmath.workdps(DIGITS):
+        for index, epsilon in enumerate(epsilons.tolist()):
+            x, delta = mpmath.exp(mp(epsilon)), mpmath.exp(mp(float(logs[index])))
+            stick = delta if epsilon > 0.0 else 1 - x + x * delta
+            truths = (1 - stick - x * mp(alpha), stick + x * mp(alpha))
+            for (low, high), truth in zip((missed, hit), truths, strict=True):
+                assert mp(float(low[index])) < truth < mp(float(high[index]))
+
+
+def test_few_runs_have_the_ends_of_their_mass_at_infinity() -> None:
+    listed = replace(revealing(0.2, 0.5), infinite_ends=(ENDS, ENDS))
+    work = FewRuns.for_threshold(((listed, 2),), 0.1, 1e-3)
+    ends = [1.0 - (1.0 - end) ** 2 for end in ENDS]
+    low, high = (math.exp(work.log_delta(0.99, side)) for side in (Side.LOWER, Side.UPPER))
+    assert low <= ends[0] * (1.0 + 0.1)
+    assert high >= ends[1]
+
+
+def scripted(*words: int) -> SystemStream:
+    """A source that is not random: it gives these words, one after the other."""
+    rest = list(words)
+
+    def draw(count: int) -> np.ndarray:
+        some, rest[:] = rest[:count], rest[count:]
+        return np.array(some, dtype=np.uint64)
+
+    return SystemStream(draw)
+
+
+def test_words_that_hold_some_remainders_more_often_are_drawn_again() -> None:
+    """2^64 is 1 modulo 3: its last word would make a fourth kind of remainder."""
+    assert scripted(2**64 - 1, 5).below(3, 1).tolist() == [2]
+    assert scripted(2**64 - 2).below(3, 1).tolist() == [2]
+    assert scripted(0, 1, 7, 8).coins(np.array([0, 1, 8, 8], dtype=np.uint64)).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("categories", [2, 3, 10])
+def test_the_truth_is_told_no_more_often_than_the_budget_allows(categories: int) -> None:
+    for budget in (0.1, 0.7, 1.0, 2.3, 5.0):
+        truth = truth_threshold(budget, categories)
+        with mpmath.workdps(DIGITS):
+            for told, allowed in ((truth, True), (truth + 2, False)):
+                odds = mpmath.mpf(told) * (categories - 1) / (2**64 - told)
+                assert (odds <= mpmath.exp(mp(budget))) is allowed
+
+
+def test_few_runs_enclose_losses_that_are_off_by_their_error() -> None:
+    error = 1e-3
+    pair = AtomicPair.from_pmfs([0.5, 0.3, 0.2], [0.3, 0.3, 0.4])
+    work = FewRuns.for_threshold(((replace(pair, loss_error=error), 2),), 0.2, 1e-3)
+    masses = np.exp(np.add.outer(pair.log_p, pair.log_p))
+    for threshold in (0.05, 0.2, 0.4):
+        low, high = (math.exp(work.log_delta(threshold, side)) for side in (Side.LOWER, Side.UPPER))
+        for moved in (-error, error):
+            losses = np.add.outer(pair.losses, pair.losses) + 2.0 * moved
+            truth = float(np.sum(masses * np.maximum(-np.expm1(threshold - losses), 0.0)))
+            assert low <= truth * (1.0 + 1e-12)
+            assert truth * (1.0 - 1e-12) <= high
+
+
+def test_a_rate_below_all_others_hits_no_more_than_is_said() -> None:
+    """At a false-positive rate of 1e-305 a Gaussian at distance 10 is hit with probability 1e-165."""
+    low, high = Composition(((GaussianPair(10.0), 1),)).true_positives(1e-305, 1e-3)
+    with mpmath.workdps(400):
+        place = mpmath.findroot(
+            lambda z: mpmath.log(mpmath.ncdf(-z)) - mpmath.log(mpmath.mpf("1e-305")), 37.3
+        )
+        assert mp(low) <= mpmath.ncdf(10 - place) <= mp(high)
+
+
+def test_what_is_left_at_the_end_of_a_table_is_revealed() -> None:
+    losses, logs = np.array([0.0, 1.0, 2.0]), np.array([-1.0, -2.0, -3.0])
+    half = losses, logs
+    values = Values(losses, logs - 0.1, logs)
+    for pair in (vacant_pair_above(half, half), allocated_pair_above(values, values)):
+        low, _ = log_delta_of(pair, 2.5)
+        assert low >= -3.0 - 1e-6
