@@ -5,7 +5,8 @@
 `mutants.toml` has the changes. Each is made in a copy of the tree, never in the tree itself; then the
 tests that should notice are run there, until the first of them fails. A change that no test notices is
 printed as a survivor. The exit code is 1 if one survives without a reason in the data, if one that has
-a reason is caught, if a text to change is not found, or if tests fail before anything is changed.
+a reason is caught, if a text to change is not found once, if tests take too long, or if they fail
+before anything is changed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Result:
 
     Args:
         mutant: The change.
-        verdict: "caught", "survived", "timed out", or what went wrong.
+        verdict: "caught", "survived", "timed out", or the exit code of pytest that is neither.
         by: The first test that failed.
         seconds: How long it took.
     """
@@ -81,7 +82,7 @@ def run_tests(tree: Path, tests: Iterable[str], limit: float) -> tuple[int | Non
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=line", "-rfE"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE"]
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *tests],
         cwd=tree,
@@ -113,6 +114,7 @@ def judge(tree: Path, mutant: Mutant, limit: float) -> Result:
     finally:
         path.write_text(source, "utf-8")
         os.utime(path, (status.st_atime, status.st_mtime))
+    # 2: tests are made from what the code says, and that failed
     verdicts = {0: "survived", 1: "caught", 2: "caught", None: "timed out"}
     noticed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     return Result(
@@ -135,6 +137,7 @@ def run(chosen: Sequence[Mutant], jobs: int, limit: float) -> list[Result]:
         code, output = run_tests(tree, tests, 10.0 * limit)
         if code != 0:
             raise SystemExit(f"Tests must pass before anything is changed.\n{output[-3000:]}")
+        print(f"{len(tests)} tests pass before anything is changed", flush=True)  # noqa: T201
         printing = threading.Lock()
 
         def judged(mutant: Mutant) -> Result:
@@ -165,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in chosen:
             print(f"{mutant.name}  {mutant.file}: {mutant.why}")  # noqa: T201
         return 0
+    misplaced = [fault for mutant in chosen if (fault := mutant.fault())]
+    if misplaced:
+        raise SystemExit("\n".join(misplaced))
     results = run(chosen, asked.jobs, asked.limit)
     caught = sum(result.verdict == "caught" for result in results)
     print(f"{len(results)} mutants, {caught} caught, {len(results) - caught} survived")  # noqa: T201

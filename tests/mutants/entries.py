@@ -36,17 +36,19 @@ class Mutant:
     survives: str = ""
 
     def applied_to(self, source: str) -> str:
-        """The changed file; an error unless the place is found, and is the only one."""
-        start = 0
-        if self.after:
-            if source.count(self.after) != 1:
-                raise LookupError(f"{self.name}: {self.after!r} occurs {source.count(self.after)}x")
-            start = source.index(self.after) + len(self.after)
-        elif source.count(self.old) != 1:
-            raise LookupError(f"{self.name}: {self.old!r} occurs {source.count(self.old)} times")
-        if self.old not in source[start:]:
-            raise LookupError(f"{self.name}: {self.old!r} does not occur behind {self.after!r}")
+        """The changed file."""
+        start = source.index(self.after) if self.after else 0
         return source[:start] + source[start:].replace(self.old, self.new, 1)
+
+    def fault(self) -> str:
+        """What is wrong with its place; empty if it is found, and is the only one."""
+        source = (ROOT / self.file).read_text("utf-8")
+        place = self.after or self.old
+        if source.count(place) != 1:
+            return f"{self.name}: {place!r} occurs {source.count(place)} times in {self.file}"
+        if self.old not in source[source.index(place) :]:
+            return f"{self.name}: {self.old!r} does not occur behind {place!r} in {self.file}"
+        return ""
 
 
 def mutants() -> list[Mutant]:

@@ -18,6 +18,7 @@ def test_there_are_many_with_names_of_their_own() -> None:
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_its_place_is_found_and_its_tests_exist(mutant: Mutant) -> None:
+    assert mutant.fault() == ""
     source = (ROOT / mutant.file).read_text("utf-8")
     changed = mutant.applied_to(source)
     assert changed != source

@@ -16,17 +16,6 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-import sharpdp as dp
-from sharpdp.bounds.allocation.kept_bins import _noise as kept_noise
-from sharpdp.bounds.allocation.ratio_law import Values
-from sharpdp.bounds.allocation.ratio_law import pair_above as allocated_pair_above
-from sharpdp.bounds.correlated_noise.columns import columns_of
-from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.shuffle_model.clone_pair import _log_weights
-from sharpdp.bounds.shuffle_model.known_pairs import rounded_rate
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
-from sharpdp.bounds.shuffled_batches.null_record_clones import NullRecordClones, _log_odds
-from sharpdp.bounds.shuffled_batches.vacant_seat import pair_above as vacant_pair_above
 from sharpdp.bracket import Side
 from sharpdp.composition.composition import Composition, EpsilonQuestion
 from sharpdp.composition.contour_engine import ContourEvaluation
@@ -45,8 +34,6 @@ from sharpdp.composition.sampled_gaussian.moments import (
 from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds
 from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
 from sharpdp.composition.sampled_gaussian.trapezoid_tables import tables
-from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
-from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.numerics import contour as contours
 from sharpdp.numerics.contour import (
     Atoms,
@@ -72,20 +59,9 @@ from sharpdp.pairs.pair import (
     log_delta_of,
 )
 from sharpdp.pairs.subsampled import PoissonSampledPair
-from sharpdp.randomness.system_stream import SystemStream
-from sharpdp.renyi.conversion import theorem4_f
-from sharpdp.tradeoff.enclosure import HockeyStick, line_at, sticks_between
-from sharpdp.tradeoff.exact import log as log_of_fraction
 from tests.numerics.test_analytic import Exact
 from tests.reference.balls import precision
-
-DIGITS = 50
-
-
-def mp(x: float | Fraction) -> mpmath.mpf:
-    exactly = Fraction(x)
-    return mpmath.mpf(exactly.numerator) / exactly.denominator
-
+from tests.reference.digits import DIGITS, mp
 
 # --- elementary operations ---
 
@@ -721,191 +697,7 @@ def test_what_layers_take_away_is_no_more_than_sinc() -> None:
     assert np.all(_missing(y) <= 1.0 - largest + 1e-12)
 
 
-# --- rates and weights of theorems ---
-
-
-@pytest.mark.parametrize(
-    ("others", "rate", "room"), [(200, 0.1, 35), (1000, 0.01, 20), (50, 0.3, 25)]
-)
-def test_the_chance_of_a_full_batch_is_enclosed(others: int, rate: float, room: int) -> None:
-    low, high = Overflow(others + 1, rate, room).full(others)
-    with mpmath.workdps(DIGITS):
-        q = mp(rate)
-        truth = sum(
-            mpmath.binomial(others, k) * q**k * (1 - q) ** (others - k)
-            for k in range(room, others + 1)
-        )
-        assert mp(low) < truth < mp(high)
-
-
-def test_rates_in_full_batches_are_rounded_outwards() -> None:
-    for rate in MASSES:
-        for room in (3, 7, 100):
-            exactly = Fraction(rate) * room / (room + 1)
-            assert exactly <= Fraction(Overflow(1000, rate, room).full_rate)
-
-
-def test_rates_of_drawn_users_are_rounded_outwards() -> None:
-    for users in range(1, 60):
-        low, high = (rounded_rate(users, 61, side) for side in (Side.LOWER, Side.UPPER))
-        assert Fraction(low) < Fraction(users, 61) < Fraction(high)
-
-
-@pytest.mark.parametrize(("trials", "rate"), [(400, 0.2), (5000, 0.03)])
-def test_clones_are_counted_from_above(trials: int, rate: float) -> None:
-    """The number of clones is rounded down, and its distribution function never below the true one."""
-    mean = trials * rate
-    left = np.unique(np.floor(np.linspace(0.3 * mean, 2.0 * mean, 23)))
-    left[0] = 0.0
-    weights = np.exp(_log_weights(left, trials, rate))
-    with mpmath.workdps(DIGITS):
-        q = mp(rate)
-        masses = [
-            mpmath.binomial(trials, k) * q**k * (1 - q) ** (trials - k)
-            for k in range(int(left[-1]) + 1)
-        ]
-        for index in range(1, left.size):
-            below = sum(masses[: int(left[index])])
-            found = (
-                math.fsum(weights[:index].tolist())
-                if left[index] <= mean
-                else 1 - mp(math.fsum(weights[index:].tolist()))
-            )
-            assert mp(found) >= below if left[index] <= mean else found >= below
-
-
-def test_what_null_record_clones_lose_is_rounded_up() -> None:
-    for noise, batches, log_lost in ((1.0, 1000, -4.0), (2.0, 50, -2.0), (4.0, 10_000, -6.0)):
-        clones = NullRecordClones(noise, batches, log_lost)
-        odds = _log_odds(noise, batches, log_lost)
-        with mpmath.workdps(DIGITS):
-            c, mu = mpmath.exp(-mp(odds)), mp(1.0 / noise)
-            a = mp(odds) / mu - mu / 2
-            grown = c * (mpmath.ncdf(-a) - mpmath.ncdf(-a - mu) / c)
-            assert grown <= mp(clones._grown)
-            own = mp(clones._grown)
-            assert (1 + own) ** (batches - 1) - 1 <= mp(clones.lost)
-            assert mp(clones.rate) <= c / (1 + own)
-
-
-@pytest.mark.parametrize("absent", [0.0, 0.2])
-def test_attacks_are_no_better_than_their_events(absent: float) -> None:
-    """The largest of all results is beyond a cut: its chances in fifty digits."""
-    epoch, cuts = ShuffledEpoch(1.5, 20, absent, 1.0), np.array([0.5, 1.3, 2.2, 3.1])
-    attacks = epoch.maximum_attacks(cuts)
-    with mpmath.workdps(DIGITS):
-        for index, cut in enumerate(cuts.tolist()):
-            others = mpmath.ncdf(mp(cut)) ** 19
-
-            def missed(shift: int, cut: float = cut, others: mpmath.mpf = others) -> mpmath.mpf:
-                own = mpmath.ncdf(mp(cut) - mpmath.mpf(shift) / mp(1.5))
-                return (1 - mp(absent)) * own * others + mp(absent) * others * mpmath.ncdf(mp(cut))
-
-            with_record, without = missed(2), missed(1)
-            fpr, tpr, tnr, fnr = (mp(float(one[index])) for one in vars(attacks).values())
-            assert fpr >= 1 - without
-            assert tpr <= 1 - with_record
-            assert tnr <= without
-            assert fnr >= with_record
-
-
-def test_noise_of_kept_bins_is_rounded_outwards() -> None:
-    for noise, epochs in ((1.1, 3), (0.7, 7), (2.3, 5), (1.9, 11)):
-        scheme = dp.BallsAndBins(dataset_size=60, batch_size=6, epochs=epochs, order="kept")
-        run = dp.DPSGD(scheme, noise_multiplier=noise)
-        with mpmath.workdps(DIGITS):
-            truth = mp(noise) / mpmath.sqrt(epochs)
-            assert mp(kept_noise(run, Side.UPPER)) < truth < mp(kept_noise(run, Side.LOWER))
-
-
-@pytest.mark.parametrize("cycle", [2, 3, 7])
-def test_norms_of_columns_are_rounded_outwards(cycle: int) -> None:
-    """The norm of a sum of columns of a band matrix, as the root of a fraction."""
-    entries, steps = (1.0, 0.7, 0.3, 0.1), 40
-    columns = columns_of(BandedStrategy(coefficients=entries), steps)
-    pattern = np.arange(0, steps, cycle)
-    total = [Fraction(0)] * steps
-    for start in pattern.tolist():
-        for lag, entry in enumerate(entries[: steps - start]):
-            total[start + lag] += Fraction(entry)
-    square = sum(value**2 for value in total)
-    assert Fraction(columns.norm_lower(pattern, np.ones(pattern.size))) ** 2 < square
-    assert square < Fraction(columns.norm_upper(pattern)) ** 2
-    gram = columns.gram_upper(pattern)
-    assert square < Fraction(float(gram.sum()))
-
-
-# --- conversions and trade-off curves ---
-
-
-def test_forcing_levels_are_rounded_down() -> None:
-    rng = np.random.default_rng(9)
-    orders, epsilons = 1.0 + 10.0 ** rng.uniform(-1.0, 2.0, 60), rng.uniform(0.1, 5.0, 60)
-    deltas = 10.0 ** rng.uniform(-9.0, -3.0, 60)
-    found = theorem4_f(orders, epsilons, deltas).tolist()
-    with mpmath.workdps(DIGITS):
-        rows = zip(orders.tolist(), epsilons.tolist(), deltas.tolist(), found, strict=True)
-        for order, epsilon, delta, value in rows:
-            a, x, d = mp(order), mpmath.exp(mp(epsilon)), mp(delta)
-            inner = (x - a * d) * ((1 - d) / (x - d)) ** a + a * d
-            assert mp(value) < mp(epsilon) + mpmath.log(inner) / (a - 1)
-
-
-def gaussian_stick(ratio: mpmath.mpf) -> mpmath.mpf:
-    """H of N(1, 1) against N(0, 1)."""
-    a = mpmath.log(ratio) - mpmath.mpf("0.5")
-    return mpmath.ncdf(-a) - ratio * mpmath.ncdf(-a - 1)
-
-
-def test_hockey_sticks_at_doubles_are_enclosed() -> None:
-    """The double next to e^epsilon is another ratio, at which H is another number."""
-    for epsilon in np.linspace(0.3, 3.0, 40).tolist():
-        with mpmath.workdps(DIGITS):
-            delta = gaussian_stick(mpmath.exp(mp(epsilon)))
-            ends = math.nextafter(float(delta), 0.0), math.nextafter(float(delta), 1.0)
-            stick = HockeyStick.at(epsilon, *ends)
-            truth = gaussian_stick(mp(stick.ratio))
-            assert mp(stick.low) < truth < mp(stick.high)
-            back = stick.mirrored()
-            assert mp(back.low) < 1 - mp(back.ratio) + mp(back.ratio) * truth < mp(back.high)
-
-
-class Jump:
-    """Everything is told up to a ratio of 3, and nothing from there on."""
-
-    def deltas_towards(self, epsilons: np.ndarray) -> list[tuple[float, float]]:
-        with mpmath.workdps(DIGITS):
-            before = [mpmath.exp(mp(epsilon)) < 3 for epsilon in epsilons.tolist()]
-        return [(float(one), float(one)) for one in before]
-
-
-def test_hockey_sticks_between_logarithms_are_enclosed() -> None:
-    """log 3 is no double: H there lies between those of its neighbors."""
-    ((low, high),) = sticks_between(Jump(), np.array([3.0]))  # type: ignore[arg-type]
-    assert (low, high) == (0.0, 1.0)
-
-
-def test_lines_below_curves_are_rounded_down() -> None:
-    for epsilon in np.linspace(-3.0, 3.0, 61).tolist():
-        if epsilon:
-            height, steepness = line_at(epsilon, Fraction(1, 10))
-            with mpmath.workdps(DIGITS):
-                ratio = mpmath.exp(mp(epsilon))
-                if epsilon > 0.0:
-                    assert mp(steepness) > ratio
-                else:
-                    assert mp(height) < ratio * (1 - mp(Fraction(1, 10)))
-
-
-def test_logarithms_of_fractions_are_enclosed() -> None:
-    for value in (Fraction(3), Fraction(2, 7), Fraction(10**20 + 1, 10**20)):
-        low, high = log_of_fraction(value)
-        with mpmath.workdps(90):
-            assert mp(low) < mpmath.log(mp(value)) < mp(high)
-            assert mp(high) - mp(low) < mpmath.mpf("1e-45")
-
-
-# --- error rates, coins ---
+# --- error rates ---
 
 
 @pytest.mark.parametrize("alpha", [0.03, 0.2, 0.7])
@@ -933,39 +725,6 @@ def test_few_runs_have_the_ends_of_their_mass_at_infinity() -> None:
     assert high >= ends[1]
 
 
-def scripted(*words: int) -> SystemStream:
-    """A source that is not random: it gives these words, one after the other."""
-    rest = list(words)
-
-    def draw(count: int) -> np.ndarray:
-        some, rest[:] = rest[:count], rest[count:]
-        return np.array(some, dtype=np.uint64)
-
-    return SystemStream(draw)
-
-
-def test_words_that_hold_some_remainders_more_often_are_drawn_again() -> None:
-    """2^64 is 1 modulo 3: its last word would make a fourth kind of remainder."""
-    assert scripted(2**64 - 1, 5).below(3, 1).tolist() == [2]
-    assert scripted(2**64 - 2).below(3, 1).tolist() == [2]
-    assert scripted(0, 1, 7, 8).coins(np.array([0, 1, 8, 8], dtype=np.uint64)).tolist() == [
-        False,
-        False,
-        True,
-        False,
-    ]
-
-
-@pytest.mark.parametrize("categories", [2, 3, 10])
-def test_the_truth_is_told_no_more_often_than_the_budget_allows(categories: int) -> None:
-    for budget in (0.1, 0.7, 1.0, 2.3, 5.0):
-        truth = truth_threshold(budget, categories)
-        with mpmath.workdps(DIGITS):
-            for told, allowed in ((truth, True), (truth + 2, False)):
-                odds = mpmath.mpf(told) * (categories - 1) / (2**64 - told)
-                assert (odds <= mpmath.exp(mp(budget))) is allowed
-
-
 def test_few_runs_enclose_losses_that_are_off_by_their_error() -> None:
     error = 1e-3
     pair = AtomicPair.from_pmfs([0.5, 0.3, 0.2], [0.3, 0.3, 0.4])
@@ -990,10 +749,29 @@ def test_a_rate_below_all_others_hits_no_more_than_is_said() -> None:
         assert mp(low) <= mpmath.ncdf(10 - place) <= mp(high)
 
 
-def test_what_is_left_at_the_end_of_a_table_is_revealed() -> None:
-    losses, logs = np.array([0.0, 1.0, 2.0]), np.array([-1.0, -2.0, -3.0])
-    half = losses, logs
-    values = Values(losses, logs - 0.1, logs)
-    for pair in (vacant_pair_above(half, half), allocated_pair_above(values, values)):
-        low, _ = log_delta_of(pair, 2.5)
-        assert low >= -3.0 - 1e-6
+def test_epsilon_is_infinite_where_a_mass_at_infinity_may_be_above_delta() -> None:
+    """delta is between the two ends of the mass: no finite epsilon is certain."""
+    listed = replace(revealing(0.2, 0.5), infinite_ends=(ENDS, ENDS))
+    run = Composition(((listed, 1), (LaplacePair(0.1), 1)))
+    assert run.single_pair is None
+    assert run.epsilon(math.log(0.2), 1e-3, 0.2)[1] == math.inf
+    assert run.epsilon(math.log(0.4), 1e-3, 0.4)[1] < math.inf
+
+
+def test_the_other_direction_has_the_other_mass_at_infinity() -> None:
+    """A record that is sampled may be revealed where it is, never where it is not."""
+    pair = PoissonSampledPair(revealing(0.2, 0.5), 0.5)
+    assert log_delta_of(pair, 5.0)[0] == pytest.approx(math.log(0.1), abs=1e-9)
+    assert log_delta_of(pair.reverse(), 5.0)[1] == -math.inf
+
+
+def test_masses_that_do_not_add_up_to_one_are_enclosed_either_way() -> None:
+    """As given, or divided by their sum."""
+    for seed in range(20):
+        p = np.random.default_rng(seed).dirichlet(np.ones(6))
+        pair = AtomicPair.from_pmfs(p, np.append(p[:4] / p[:4].sum(), [0.0, 0.0]))
+        exactly = [Fraction(mass) for mass in p.tolist()]
+        some = sum(exactly[4:])
+        for truth in (some, some / sum(exactly)):
+            low, high = pair.infinite_p_ends
+            assert Fraction(low) <= truth <= Fraction(high)
