@@ -23,7 +23,9 @@ from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
 from sharpdp.bounds.shuffled_batches.vacant_seat import pair_above as vacant_pair_above
 from sharpdp.bracket import Side
 from sharpdp.mechanisms.strategies import BandedStrategy
+from sharpdp.pairs.from_profile import profile_pairs
 from sharpdp.pairs.pair import (
+    GaussianPair,
     log_delta_of,
 )
 from tests.reference.digits import DIGITS, mp
@@ -158,3 +160,20 @@ def test_a_smaller_last_batch_counts_as_a_full_one_with_some_probability() -> No
     mixed = 0.7 * values[4, 0.0] + 0.3 * values[5, 0.0]
     assert values[5, 0.0] > 1.05 * values[4, 0.0]
     assert values[4, 0.3] == pytest.approx(mixed, rel=5e-3)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_given_profile_that_is_off_by_what_is_believed_is_enclosed(sign: float) -> None:
+    """That of a Gaussian, all values too large or too small by a relative 0.9e-9."""
+
+    def exactly(epsilon: np.ndarray) -> np.ndarray:
+        return np.exp(GaussianPair(1.0).log_hockey_stick(epsilon))
+
+    pairs = profile_pairs(lambda epsilon: exactly(epsilon) * (1.0 + sign * 0.9e-9))
+    for epsilon in (0.0, 0.25, 1.0, 2.0):
+        truth = float(exactly(np.array([epsilon]))[0])
+        low, high = (
+            math.exp(log_delta_of(pairs[side], epsilon)[side is Side.UPPER])
+            for side in (Side.LOWER, Side.UPPER)
+        )
+        assert low <= truth <= high
