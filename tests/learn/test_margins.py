@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -15,6 +16,7 @@ from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
+from sharpdp.learn.randomizers.cap import allowance, cap_of
 from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
 from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.randomness.system_stream import SystemStream
@@ -139,3 +141,19 @@ def test_minus_zero_is_drawn_again() -> None:
     (drawn,) = steps_of().drawn(1, SystemStream(draw)).tolist()
     assert 0 < drawn < FINENESS
     assert words == []
+
+
+@pytest.mark.parametrize("budget", [0.5, 2.0, 6.0])
+def test_the_cap_is_hit_no_more_often_than_the_budget_allows(budget: float) -> None:
+    """In three dimensions the cap above height c is (1 - c) / 2 of the sphere.
+
+    With probability beta a report is drawn from the cap, else from everywhere: its density in the cap
+    is 1 + beta / ((1 - beta) q) times that outside, and a little less of that is for points in doubles.
+    """
+    cap = cap_of(3, budget, 0.25)
+    with mpmath.workdps(50):
+        beta, share = mpmath.mpf(cap.coin) / 2**64, (1 - mpmath.mpf(0.25)) / 2
+        kappa = mpmath.mpf(allowance(3))
+        ratio = 1 + beta * mpmath.exp(kappa) / ((1 - beta) * share)
+        assert ratio <= mpmath.exp(mpmath.mpf(budget)) <= ratio * (1 + mpmath.mpf("1e-10"))
+        assert mpmath.mpf(cap.blanket) <= 1 - beta
