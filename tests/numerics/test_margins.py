@@ -420,7 +420,7 @@ def test_values_of_sampled_pairs_are_within_their_accuracy() -> None:
             a = -base / mu - mu / 2
             put = mpmath.exp(base) * mpmath.ncdf(-a) - mpmath.ncdf(-a - mu)
             worst = max(worst, float(abs(mpmath.log(q * put) - mp(found))))
-    assert 1e-12 < worst <= 2.0 * pair.accuracy
+    assert 4e-13 < worst <= 2.0 * pair.accuracy
 
 
 # --- contours ---
