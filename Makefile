@@ -27,7 +27,7 @@ OLDEST_TESTS = $(addprefix tests/,golden laws audit unit/test_shuffled_batches.p
   worst_policy worst_replacement))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-oldest test-slow test-frameworks lint style types suite bench bench-many docs reproduce clean
+.PHONY: help demo test test-processors test-oldest test-slow test-frameworks mutants lint style types suite bench bench-many docs reproduce clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flo
 	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py materialized.py \
 	  huggingface.py lightning.py flower.py) tests/docs/test_notebooks.py tests/unit/test_tabular.py
 	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
+
+mutants: $(VENV)/.test  ## break trust-critical code on purpose, one change at a time: do tests notice?
+	$(BIN)/python -m tests.mutants --jobs 2
 
 lint: style types  ## ruff and mypy only
 

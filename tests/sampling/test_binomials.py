@@ -111,6 +111,31 @@ def test_the_cover_lies_above_the_law(trials: int, chance: Fraction) -> None:
         assert Decimal(ratio.numerator) / Decimal(ratio.denominator) <= cover
 
 
+@pytest.mark.parametrize("reach", ["0.6", "0.2", "0.03"])
+def test_a_count_in_the_tail_is_kept_with_the_probability_that_the_cover_leaves(
+    reach: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the flat top the cover has fallen to `reach`: a count is kept with share / reach."""
+    trials, chance = 400, Fraction(1, 2)
+    law, one, mode = exact(trials, chance), Binomial(trials, chance), 200
+    cover, script = Decimal(reach), list[Decimal]()
+    monkeypatch.setattr(binomial, "_uniform", lambda source: script.pop(0))
+
+    def drawn_with(last: Decimal) -> int:
+        # a place in the right tail, and if it is refused the mode itself
+        script[:] = [cover, Decimal("0.999999"), last, Decimal("1e-9"), Decimal("1e-9"), cover]
+        return one.draw(Cells(1, 1))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Cells, "integer", lambda self, bits: self.cells.pop(0))
+    top = Decimal(law[mode].numerator) / Decimal(law[mode].denominator)
+    count = mode + int((1 + top / 2 - cover.ln()) / top + Decimal("0.5"))
+    share = law[count] / law[mode]
+    kept = Decimal(share.numerator) / Decimal(share.denominator) / cover
+    assert kept < 1
+    assert drawn_with(kept * Decimal("0.999")) == count
+    assert drawn_with(kept * Decimal("1.001")) == mode
+
+
 def test_certain_counts_use_no_bits() -> None:
     nothing = Cells()
     for trials, chance, count in ((7, 1, 7), (7, 0, 0), (0, Fraction(1, 2), 0)):

@@ -88,6 +88,16 @@ def test_examples_that_sit_out_are_random_ones(options: dict[str, Any]) -> None:
     assert_binomial(members.sum(axis=0), plan.epochs, 0.8, comparisons=10)
 
 
+@pytest.mark.parametrize("left_out", [1, 3, 5])
+def test_as_many_as_stated_sit_out(left_out: int) -> None:
+    """Also where the last batch has room for them."""
+    plan = dp.ShuffledBatches(dataset_size=12, batch_size=4, epochs=5, left_out=left_out)
+    batches = [batch.tolist() for batch in plan.batches(rng=3)]
+    for epoch in range(5):
+        used = batches[epoch * plan.steps_per_epoch : (epoch + 1) * plan.steps_per_epoch]
+        assert len({example for batch in used for example in batch}) == 12 - left_out
+
+
 def test_balls_go_to_bins_independently() -> None:
     """All 27 ways to throw three examples into three bins, and all pairs of ways in two epochs."""
     plan = dp.BallsAndBins(dataset_size=3, batch_size=1, epochs=2500)

@@ -181,6 +181,11 @@ def test_doubles_are_fractions_too() -> None:
     assert f.hockey_stick(1.0) == pytest.approx(0.6)
 
 
+def test_knots_that_are_rounded_above_one_are_mended() -> None:
+    curve = Polyline((0.0, 0.5, 1.0), (math.nextafter(1.0, 2.0), 0.25, 0.0))
+    assert curve.fnr[0] == 1
+
+
 def test_rounding_of_doubles_is_mended_downwards() -> None:
     third = np.linspace(0.0, 1.0, 11)
     assert Polyline(third, 1.0 - third).distance(Polyline.perfect()) < F(1, 10**15)

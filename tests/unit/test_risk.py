@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.risk import precision_of
+from sharpdp.risk import _identified, precision_of
 
 # riskcal 1.5.1, one minus get_beta_from_gdp(1.0, alpha) and get_bayes_risk_from_gdp(1.0, prior)
 RISKCAL_TPR = {0.001: 0.0182984684, 0.01: 0.0923622481, 0.1: 0.3891436916, 0.5: 0.8413447461}
@@ -180,3 +180,10 @@ def test_the_command_says_it_in_plain_words(
     assert picture.read_text().startswith("<?xml")
     assert main(["risk", "gaussian noise_multiplier=1", "--baseline", "2"]) == 2
     assert "--baseline must be" in capsys.readouterr().err
+
+
+def test_expected_numbers_of_records_are_rounded_outwards() -> None:
+    for high in (0.1, 0.3, 0.7, 1.0 / 3.0):
+        least, most = _identified(999_983, 0.001, high, high)
+        assert Fraction(least) <= Fraction(high) + 999_982 * Fraction(0.001)
+        assert Fraction(most) >= 999_983 * Fraction(high)

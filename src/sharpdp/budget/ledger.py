@@ -461,11 +461,17 @@ class Ledger(Tabular):
         if self.filter is not None:
             spent = max(self._spent(group) for group in groups)
             within = spent <= self.filter.limit and not any(e.exceeded for e in entries)
-            upper = max(self.epsilon if within else math.inf, lower) if entries else 0.0
+            upper = (self.epsilon if within else math.inf) if entries else 0.0
+            if lower > upper:
+                raise Contradiction(
+                    f"releases that the filter ({self.filter.quantity}) admits cost at most epsilon = "
+                    f"{upper:g} at delta={self.delta:g}, and composed at least {lower:g}. Both cannot be "
+                    "true: please report it, with the ledger."
+                )
             share = spent / self.filter.limit
             claim += f" ({self.filter.quantity}, {100 * share:.1f}% of the limit)"
         context = f"at delta={self.delta:g} | {claim}, {about}"
-        return Bracket(lower, max(upper, lower), rigor, "epsilon", context)
+        return Bracket(lower, upper, rigor, "epsilon", context)
 
     def remaining(self, *, cohort: str | None = None) -> Bracket:
         """The share of the budget that is left: 1 at first, 0 when nothing is.

@@ -227,9 +227,10 @@ class ContourEvaluation(Engine):
         rest = self.log_infinite[side]
         if not np.isfinite(rest):
             return value
-        sign = 1.0 if side is Side.UPPER else -1.0
-        total = np.logaddexp(value, rest + sign * 1e-14 * (1.0 + abs(rest)))
-        return np.asarray(total + sign * 1e-15 * (1.0 + np.abs(total)))
+        total = np.logaddexp(value, rest)
+        # a few units of the mass's logarithm, which are no more than as many of the sum's, or of one
+        outwards = 1e-14 * (1.0 + np.abs(total))
+        return np.asarray(total + outwards if side is Side.UPPER else total - outwards)
 
     def epsilon(self, log_delta: float, side: Side) -> float:
         start = self.saddle.threshold
