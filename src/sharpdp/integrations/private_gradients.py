@@ -728,7 +728,7 @@ def _same_form(example: Any, other: Any) -> bool:
     if type(example) is not type(other):
         return False
     if isinstance(example, Tensor | np.ndarray):
-        return example.shape == other.shape and example.dtype == other.dtype
+        return bool(example.shape == other.shape and example.dtype == other.dtype)
     if isinstance(example, tuple | list):
         return len(example) == len(other) and all(map(_same_form, example, other))
     return isinstance(example, bool | int | float)

@@ -42,6 +42,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -464,17 +465,15 @@ class _Generators:
 @contextmanager
 def _deterministic() -> Iterator[None]:
     """Torch's algorithms that add in a fixed order, as far as it has them; it warns where it has none."""
-    before, filled = (
-        torch.get_deterministic_debug_mode(),
-        torch.utils.deterministic.fill_uninitialized_memory,
-    )
+    options: Any = torch.utils.deterministic
+    before, filled = torch.get_deterministic_debug_mode(), options.fill_uninitialized_memory
     torch.set_deterministic_debug_mode(max(before, 1))
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    options.fill_uninitialized_memory = False  # which takes time, and changes no sum
     try:
         yield
     finally:
         torch.set_deterministic_debug_mode(before)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        options.fill_uninitialized_memory = filled
 
 
 @contextmanager
