@@ -33,7 +33,7 @@ def strategy(name: str) -> dp.BandedStrategy | dp.BufferedLinearToeplitz:
 
 def training(data, name: str = "banded") -> Training:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
+    model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 2))
     run = dp.CorrelatedNoise(PLAN, strategy=strategy(name), noise_multiplier=NOISE)
     settings = {"clip": CLIP, "key": b"k" * 32, "learning_rate": 0.1}
     return Training(run, model, nn.CrossEntropyLoss(), *data, **settings)

@@ -41,7 +41,7 @@ def test_seeds_are_conditions(run: Any, rng: Any) -> None:
     assert seeded.holds_when[-1] == SEEDED
     assert SEEDED not in fresh.holds_when
     assert seeded.epsilon(delta=1e-5) == fresh.epsilon(delta=1e-5)
-    assert "seed" in str(seeded)
+    assert "under 1 condition of the run" in str(seeded)
 
 
 def test_resumed_clients_remember_the_seed(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def test_several_curves_in_one_picture(tmp_path: Path) -> None:
     assert plots.tradeoffs(CURVES, axes, labels=["jump", "Gaussian"]) is axes
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["jump", "Gaussian"]
-    assert CURVES[1].plot(Figure().add_subplot()).get_legend().get_texts()[0].get_text() == "1-GDP"
+    alone = CURVES[1].plot(Figure().add_subplot()).get_legend().get_texts()[0].get_text()
+    assert alone == 'trade-off curve "1-GDP"'
     for name in ("curves.svg", "curves.png"):
         plots.save_tradeoffs(CURVES, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 5000

@@ -180,12 +180,14 @@ class ClippedGradients(HintedKeywords):
         Args:
             inputs: Examples, one per row.
             targets: Their targets.
-            counted: Which rows count; the others are computed, and count as zero. None for all.
+            counted: Which rows count, a Boolean each; the others are computed, and count as zero. None
+                for all.
         """
         _check_pair(inputs, targets)
         if len(inputs) > LARGEST_BATCH:
             hint = "Sum parts of the batch, and add up the sums."
             raise invalid("inputs", f"at most {LARGEST_BATCH} examples", len(inputs), hint)
+        _check_counted(counted, len(inputs))
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         with _unchanged(self.model), _deterministic():
@@ -660,4 +662,14 @@ def _check_pair(inputs: Tensor, targets: Tensor) -> None:
     if len(inputs) != len(targets):
         raise InvalidArgument(
             f"targets must be as many as inputs, {len(inputs)}; got {len(targets)}."
+        )
+
+
+def _check_counted(counted: object, size: int) -> None:
+    """An error unless this is a Boolean for each row, or None for all."""
+    if counted is not None and not (
+        isinstance(counted, Tensor) and counted.dtype == torch.bool and counted.shape == (size,)
+    ):
+        raise WrongType(
+            f"counted must be a torch tensor of {size} Booleans, or None; got {short_repr(counted)}."
         )

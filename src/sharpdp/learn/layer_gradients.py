@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +45,11 @@ def _functions(kind: type[nn.Module]) -> tuple[Callable[..., object], ...]:
 
 def _is_of_torch(function: Callable[..., object]) -> bool:
     code = getattr(function, "__code__", None)
-    return code is not None and Path(torch.__file__).parent in Path(code.co_filename).parents
+    if not isinstance(
+        code, CodeType
+    ):  # of a torch that stands in for one when documentation is built
+        return False
+    return Path(torch.__file__).parent in Path(code.co_filename).parents
 
 
 _KNOWN: dict[type[nn.Module], tuple[Callable[..., object], ...]] = {
