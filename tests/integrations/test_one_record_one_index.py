@@ -119,3 +119,22 @@ def test_a_million_records_take_a_second_at_most() -> None:
     assert time.process_time() - started < 5.0  # about 0.5 on one core
     with pytest.raises(dp.Unsupported, match="has a record more than once"):
         check_records(ConcatDataset([*parts, Subset(many, [123_456])]))
+
+
+class Huge:
+    """A data set that is far larger than memory."""
+
+    def __len__(self) -> int:
+        return 10**12
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+def test_data_sets_larger_than_memory_are_followed_by_ranges() -> None:
+    one, other = Huge(), Huge()
+    check_records(ConcatDataset([one, other]))
+    check_records(ConcatDataset([Subset(one, range(10**11)), Subset(one, range(10**11, 10**12))]))
+    check_records(Subset(ConcatDataset([one, other]), [0, 10**12, 3]))
+    with pytest.raises(dp.errors.Unsupported, match="at index 0 is at index 2, too"):
+        check_records(Subset(ConcatDataset([one, other]), [5, 10**12, 5]))

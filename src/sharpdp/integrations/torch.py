@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import math
 import secrets
 import sys
@@ -735,25 +736,37 @@ def check_records(dataset: Any) -> None:
     `dataset`, with `indices` or as many examples. Rows of tensors and arrays are told apart by where they
     lie in memory, so that slices that overlap are found, too. Copies of a record are not.
     """
-    if not _has_parts(dataset):
+    size = _length(dataset)
+    if size is None:
         return
-    sources, places = _origins(dataset, {})
-    order = np.lexsort((places, sources))
-    again = (np.diff(sources[order]) == 0) & (np.diff(places[order]) == 0)
-    if again.any():
-        first = int(np.flatnonzero(again)[0])
-        one, other = sorted((int(order[first]), int(order[first + 1])))
-        raise _unknown(
-            dataset,
-            f"has a record more than once: the one at index {one} is at index {other}, too",
-            "A record at two indices is in twice as many batches. Keep one.",
-        )
+    lying: dict[int, list[tuple[Places, Places]]] = {}
+    for source, places, indices in _origins(dataset, range(size), range(size)):
+        lying.setdefault(source, []).append((places, indices))
+    for parts in lying.values():
+        if not _are_apart([places for places, _ in parts]):
+            _refuse_repeated(dataset, parts)
 
 
-def _has_parts(dataset: Any) -> bool:
-    """Whether a data set is known to take its records from others, which may be the same."""
-    parts = isinstance(dataset, _torch("utils.data").ConcatDataset)
-    return parts or _inside(dataset) is not None
+Places = range | Indices
+"""Places of records, in a range where that is enough: there may be far more than memory holds."""
+
+MEMORY = -1
+"""The source of rows of tensors and arrays, whose places are addresses."""
+
+
+def _origins(dataset: Any, chosen: Places, indices: Places) -> Iterator[tuple[int, Places, Places]]:
+    """Sources of chosen records: an identity, their places there, and their indices in the whole."""
+    inside, rows = _inside(dataset), _addresses(dataset)
+    if isinstance(dataset, _torch("utils.data").ConcatDataset):
+        for part, mine, where in _split(chosen, dataset.cumulative_sizes):
+            yield from _origins(dataset.datasets[part], mine, _at(indices, where))
+    elif inside is not None:
+        inner, picked = inside
+        yield from _origins(inner, _at(_checked_indices(dataset, inner, picked), chosen), indices)
+    elif rows is not None:
+        yield MEMORY, _at(rows, chosen), indices
+    else:
+        yield id(dataset), chosen, indices
 
 
 def _inside(dataset: Any) -> tuple[Any, Any] | None:
@@ -768,37 +781,90 @@ def _inside(dataset: Any) -> tuple[Any, Any] | None:
     return (inner, indices) if _length(indices) == length else None
 
 
-def _origins(dataset: Any, found: dict[int, tuple[Indices, Indices]]) -> tuple[Indices, Indices]:
-    """For every index the number of the source in which its record lies, and its place there.
-
-    What was found for a data set, by its identity, is kept: it may be inside of many others.
-    """
-    if id(dataset) in found:
-        return found[id(dataset)]
-    inside, addresses = _inside(dataset), _addresses(dataset)
-    if isinstance(dataset, _torch("utils.data").ConcatDataset):
-        parts = [_origins(part, found) for part in dataset.datasets]
-        sources, places = map(np.concatenate, zip(*parts, strict=True))
-    elif inside is not None:
-        inner, indices = inside
-        sources, places = _origins(inner, found)
-        chosen = np.asarray(indices)
-        if chosen.dtype.kind not in "iu":
-            chosen = np.fromiter(map(int, indices), np.int64, len(indices))
-        if len(chosen) and not -len(places) <= chosen.min() <= chosen.max() < len(places):
-            outside = f"has indices from {chosen.min()} to {chosen.max()} of {len(places)} examples"
-            raise _unknown(dataset, outside, "Use those that exist.")
-        sources, places = sources[chosen], places[chosen]
-    elif addresses is not None:
-        sources, places = np.full(len(addresses), -1), addresses
+def _checked_indices(dataset: Any, inner: Any, indices: Any) -> Places:
+    """The indices of a subset, none of them negative."""
+    size = _length(inner)
+    assert size is not None
+    lowest, highest = _span(indices) if isinstance(indices, range) and indices else (0, 0)
+    if isinstance(indices, range) and lowest >= 0:
+        picked: Places = indices
     else:
-        size = _length(dataset) or 0
-        sources, places = np.full(size, len(found)), np.arange(size)
-    found[id(dataset)] = sources, places
-    return sources, places
+        picked = np.asarray(indices)
+        if picked.dtype.kind not in "iu":
+            picked = np.fromiter(map(int, indices), np.int64, len(indices))
+        picked = np.where(picked < 0, picked + size, picked)
+        lowest, highest = (int(picked.min()), int(picked.max())) if len(picked) else (0, 0)
+    if len(picked) and not 0 <= lowest <= highest < size:
+        outside = f"has indices from {lowest} to {highest} of {size} examples"
+        raise _unknown(dataset, outside, "Use those that exist.")
+    return picked
 
 
-def _addresses(dataset: Any) -> Indices | None:
+def _at(places: Places, chosen: Places) -> Places:
+    """Some of the places.
+
+    >>> _at(range(10, 30, 2), range(1, 7, 3)), _at(np.array([4, 5, 6]), range(1, 3)).tolist()
+    (range(12, 24, 6), [5, 6])
+    """
+    if isinstance(places, range):
+        if isinstance(chosen, range):
+            start, step = places.start + places.step * chosen.start, places.step * chosen.step
+            return range(start, start + step * len(chosen), step)
+        return np.asarray(places.start + places.step * chosen)
+    return np.asarray(places[_array(chosen)])
+
+
+def _array(places: Places) -> Indices:
+    if isinstance(places, range):
+        return np.arange(places.start, places.stop, places.step)
+    return places
+
+
+def _split(chosen: Places, ends: list[int]) -> Iterator[tuple[int, Places, Places]]:
+    """Which of the parts of a concatenation are chosen: part, places in it, and where they stood."""
+    if isinstance(chosen, range) and chosen == range(ends[-1]):
+        for part, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            yield part, range(end - start), range(start, end)
+        return
+    numbers = _array(chosen)
+    parts = np.searchsorted(ends, numbers, "right")
+    order = np.argsort(parts, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1):
+        if len(group):
+            part = int(parts[group[0]])
+            yield part, numbers[group] - (ends[part - 1] if part else 0), group
+
+
+def _span(places: range) -> tuple[int, int]:
+    """The smallest and the largest place, without a look at those between."""
+    return min(places[0], places[-1]), max(places[0], places[-1])
+
+
+def _are_apart(parts: list[Places]) -> bool:
+    """Whether places differ because each part is a range, and one ends before the next begins."""
+    if not all(isinstance(places, range) for places in parts):
+        return False
+    spans = sorted(_span(places) for places in parts if isinstance(places, range) and places)
+    return all(one[1] < other[0] for one, other in itertools.pairwise(spans))
+
+
+def _refuse_repeated(dataset: Any, parts: list[tuple[Places, Places]]) -> None:
+    """An error if one of the places comes twice."""
+    places, indices = (
+        np.concatenate([_array(one) for one in some]) for some in zip(*parts, strict=True)
+    )
+    order = np.argsort(places, kind="stable")
+    again = np.flatnonzero(np.diff(places[order]) == 0)
+    if len(again):
+        one, other = sorted(int(indices[order[again[0] + offset]]) for offset in (0, 1))
+        raise _unknown(
+            dataset,
+            f"has a record more than once: the one at index {one} is at index {other}, too",
+            "A record at two indices is in twice as many batches. Keep one.",
+        )
+
+
+def _addresses(dataset: Any) -> range | None:
     """Where the rows of tensors or of an array begin in memory; None for anything else."""
     is_tensors = type(dataset) is _torch("utils.data").TensorDataset
     for array in dataset.tensors if is_tensors else (dataset,):
@@ -809,8 +875,7 @@ def _addresses(dataset: Any) -> Indices | None:
         else:
             continue
         if start and step and math.prod(array.shape):  # else all rows are in one place, or nowhere
-            rows: Indices = start + step * np.arange(len(array))
-            return rows
+            return range(start, start + step * len(array), step)
     return None
 
 
