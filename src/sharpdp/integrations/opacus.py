@@ -65,8 +65,8 @@ from sharpdp.integrations.torch import (
     scheme_of,
     shard_of_rank,
 )
-from sharpdp.integrations.written_state import check_layers
 from sharpdp.learn.ranks import Ranks
+from sharpdp.learn.written_state import check_layers
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
 from sharpdp.randomness.given_secret import conditions_on

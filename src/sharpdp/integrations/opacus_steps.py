@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sharpdp.errors import InvalidArgument
-from sharpdp.integrations.written_state import WrittenState
+from sharpdp.learn.written_state import WrittenState
 
 __all__ = ["WatchedSteps"]
 

@@ -63,10 +63,10 @@ from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import (
     SAME_BITS,
     ClippedGradients,
-    WrittenWeights,
     seeded_generators,
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
+from sharpdp.learn.written_state import WrittenWeights
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES

@@ -61,13 +61,13 @@ from sharpdp._validate import (
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.layer_gradients import Layers, layer_gradients, layers_of
 from sharpdp.learn.randomizers.validation import not_finite
+from sharpdp.learn.written_state import WrittenWeights, check_layers, unchanged
 
 __all__ = [
     "LARGEST_BATCH",
     "SAME_BITS",
     "ClippedGradients",
     "Loss",
-    "WrittenWeights",
     "check_examples",
     "cuda_devices",
     "seed_generators",
@@ -94,10 +94,6 @@ SAME_BITS = (
 
 LARGEST_BATCH = 2 ** (53 - _GRID_BITS - 1)
 """So many clipped gradients have a sum that is exact in double precision."""
-
-
-class WrittenWeights(InvalidArgument):
-    """A model wrote to its parameters or buffers when a gradient was computed."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +186,7 @@ class ClippedGradients(HintedKeywords):
         _check_counted(counted, len(inputs))
         parameters = self.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
-        with _unchanged(self.model), _deterministic():
+        with unchanged(self.model), _deterministic():
             for start in range(0, inputs.shape[0], self.physical_batch_size):
                 piece = slice(start, start + self.physical_batch_size)
                 mine = None if counted is None else counted[piece]
@@ -216,7 +212,7 @@ class ClippedGradients(HintedKeywords):
         everything. Random numbers that the model draws are put back.
         """
         _check_pair(inputs, targets)
-        with torch.random.fork_rng(devices=cuda_devices()), _unchanged(self.model):
+        with torch.random.fork_rng(devices=cuda_devices()), unchanged(self.model):
             self._stacked(*_zeros_like_one(inputs, targets), explain=True)
 
     def check_stateless(self, inputs: Tensor, targets: Tensor) -> None:
@@ -230,7 +226,7 @@ class ClippedGradients(HintedKeywords):
             return
         zeros, first = _zeros_like_one(inputs, targets), (inputs[:1], targets[:1])
         try:
-            with _unchanged(self.model):
+            with unchanged(self.model):
                 before, after = (
                     [_vector(self._repeatable(*one)) for one in (zeros, first)] for _ in range(2)
                 )
@@ -478,51 +474,6 @@ def _deterministic() -> Iterator[None]:
         options.fill_uninitialized_memory = filled
 
 
-@contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
-    """An error if parameters or buffers were written to; what can be is put back.
-
-    Torch counts what is written to a tensor, except through ``.data``. So trainable parameters and
-    buffers are compared with copies; frozen parameters, which may be many more, are not copied.
-    """
-    tensors = dict([*model.named_parameters(), *model.named_buffers()])
-    seen = {
-        name: (
-            tensor,
-            tensor._version,
-            tensor.detach().clone()
-            if tensor.requires_grad or not isinstance(tensor, nn.Parameter)
-            else None,
-        )
-        for name, tensor in tensors.items()
-        if tensor.layout == torch.strided and not isinstance(tensor, nn.UninitializedParameter)
-    }
-    changed = []
-    try:
-        yield
-    finally:
-        for name, (tensor, version, copy) in seen.items():
-            if tensor._version != version or (copy is not None and not _same_bits(tensor, copy)):
-                changed.append(name)
-                if copy is not None:
-                    with torch.no_grad():
-                        tensor.copy_(copy)
-    if changed:
-        raise WrittenWeights(
-            "model must not write to its parameters or buffers when a loss is computed; got "
-            f"{changed[0]!r}, which changed. What is written holds data without noise: use no max_norm "
-            "of an embedding, and no running statistics. Nothing was released."
-        )
-
-
-def _same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one shape and type are equal bit for bit, also where they are no numbers."""
-    if one.is_complex():
-        one, other = torch.view_as_real(one), torch.view_as_real(other)
-    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[one.element_size()]
-    return torch.equal(one.detach().view(whole), other.view(whole))
-
-
 def _vector(gradients: Mapping[str, Tensor]) -> Tensor:
     """All entries of a gradient in one row."""
     return torch.cat([value.reshape(-1).double() for value in gradients.values()])
@@ -598,14 +549,7 @@ def _check_model(model: object) -> None:
                 f"model must treat every example on its own; got {type(layer).__name__}, which mixes a "
                 "batch. Use GroupNorm or LayerNorm."
             )
-        if getattr(layer, "max_norm", None) is not None and isinstance(
-            layer, nn.Embedding | nn.EmbeddingBag
-        ):
-            raise InvalidArgument(
-                f"model must not write to its weights; got {type(layer).__name__} with max_norm = "
-                f"{layer.max_norm:g}, which shortens the rows that a record uses without noise. Leave "
-                "max_norm out."
-            )
+    check_layers(model)
     trainable = [
         (name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad
     ]

@@ -8,6 +8,8 @@ over its bits where memory is written behind torch's back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,9 +19,13 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from sharpdp.errors import InvalidArgument, Unsupported
 
-__all__ = ["WrittenState", "check_layers"]
+__all__ = ["WrittenState", "WrittenWeights", "check_layers", "unchanged"]
 
 _Versions = dict[str, tuple[Tensor, int]]
+
+
+class WrittenWeights(InvalidArgument):
+    """A model wrote to its parameters or buffers when a gradient was computed."""
 
 
 def check_layers(module: nn.Module) -> None:
@@ -50,6 +56,51 @@ def _writes(layer: nn.Module) -> str:
     if any(isinstance(one, _SpectralNorm | SpectralNorm) for one in (layer, *hooks)):
         return "a spectral norm"
     return ""
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """An error if parameters or buffers were written to; what can be is put back.
+
+    Torch counts what is written to a tensor, except through ``.data``. So trainable parameters and
+    buffers are compared with copies; frozen parameters, which may be many more, are not copied.
+    """
+    tensors = dict([*model.named_parameters(), *model.named_buffers()])
+    seen = {
+        name: (
+            tensor,
+            tensor._version,
+            tensor.detach().clone()
+            if tensor.requires_grad or not isinstance(tensor, nn.Parameter)
+            else None,
+        )
+        for name, tensor in tensors.items()
+        if tensor.layout == torch.strided and not isinstance(tensor, nn.UninitializedParameter)
+    }
+    changed = []
+    try:
+        yield
+    finally:
+        for name, (tensor, version, copy) in seen.items():
+            if tensor._version != version or (copy is not None and not _same_bits(tensor, copy)):
+                changed.append(name)
+                if copy is not None:
+                    with torch.no_grad():
+                        tensor.copy_(copy)
+    if changed:
+        raise WrittenWeights(
+            "model must not write to its parameters or buffers when a loss is computed; got "
+            f"{changed[0]!r}, which changed. What is written holds data without noise: use no max_norm "
+            "of an embedding, and no running statistics. Nothing was released."
+        )
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one shape and type are equal bit for bit, also where they are no numbers."""
+    if one.is_complex():
+        one, other = torch.view_as_real(one), torch.view_as_real(other)
+    whole = _WHOLE[one.element_size()]
+    return torch.equal(one.detach().view(whole), other.view(whole))
 
 
 class WrittenState:
