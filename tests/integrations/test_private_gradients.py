@@ -279,9 +279,16 @@ def test_a_budget_ends_the_run() -> None:
 
 def test_a_run_is_counted_by_its_key(tmp_path: Path) -> None:
     ledger = dp.Ledger(tmp_path / "budget.jsonl", epsilon=100.0, delta=1e-5, adjacency="zero-out")
-    for _ in range(2):
-        assert made(budget=ledger, budget_key="run").last == 12
+    first = made(budget=ledger, budget_key="run")
+    first.backward(next(iter(first.loader())))
+    again = made(budget=ledger, budget_key="run")
+    assert again.last == 12
     assert len(ledger.entries) == 1
+    with pytest.raises(dp.InvalidArgument, match=r"begins anew.*Nothing was released"):
+        again.backward(next(iter(again.loader())))
+    again.load_state_dict(first.state_dict())
+    again.backward(next(iter(again.loader())))
+    assert again.step == 2
     for key in (None, b"l" * 32):
         with pytest.raises(dp.InvalidArgument, match="Resume it, or choose another name"):
             made(key=key, budget=ledger, budget_key="run")

@@ -45,14 +45,13 @@ def test_training_stops_where_the_shared_budget_ends(tmp_path: Path) -> None:
     before = run.step
     run.run(progress=False)  # no more than was counted, later either
     assert run.step == before
-    # a run that starts again under its name, with its key, is not counted twice
-    again = training().run(budget=ledger, budget_key="first", progress=False)
-    assert again.step == before
+    run.run(budget=ledger, budget_key="first", progress=False)  # is not counted twice
+    assert run.step == before
     assert len(ledger.entries) == 2
     with pytest.raises(dp.BudgetExceeded):
         training(b"l" * 32).run(budget=ledger, budget_key="second", progress=False)
     with pytest.raises(dp.InvalidArgument, match=r"key must be 'first'.*got None"):
-        again.run(budget=ledger, progress=False)
+        run.run(budget=ledger, progress=False)
     late = training(b"m" * 32).run(steps=1, progress=False)
     for name in (None, "third"):  # steps that no ledger has counted
         with pytest.raises(dp.InvalidArgument, match="budget must be given before the run begins"):
@@ -245,3 +244,23 @@ def test_users_with_several_records_stop_a_run_earlier(choice: str) -> None:
 def test_what_is_no_budget_is_refused() -> None:
     with pytest.raises(dp.InvalidArgument, match="budget must be a Budget or a Ledger; got 3"):
         counted_rounds(3, RUN.stopped_after, 40)  # type: ignore[arg-type]
+
+
+def test_a_run_that_begins_anew_with_its_key_is_not_the_one_that_was_counted(
+    tmp_path: Path,
+) -> None:
+    """With another learning rate it has other sums after its first step, over the same batches."""
+    ledger = wide(tmp_path)
+    key = b"k" * 32
+    training(key).run(budget=ledger, budget_key="run", progress=False)
+    refusals = {"run": "a fresh one for a run that begins anew", "another": "key must be 'run'"}
+    for name, words in refusals.items():
+        other = training(key)
+        with pytest.raises(dp.InvalidArgument, match=words):
+            other.run(budget=ledger, budget_key=name, progress=False)
+        assert other.step == 0
+    assert len(ledger.entries) == 1
+    once = training(b"l" * 32)
+    once.run(steps=3, budget=ledger, budget_key="other", progress=False)
+    once.run(budget=ledger, budget_key="other", progress=False)
+    assert (once.step, len(ledger.entries)) == (40, 2)

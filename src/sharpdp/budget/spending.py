@@ -26,7 +26,7 @@ from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 
-__all__ = ["Budget", "check_counted", "counted_rounds"]
+__all__ = ["Budget", "begins_anew", "check_counted", "counted_rounds"]
 
 Kind: TypeAlias = "type[RenyiFilter] | type[ZcdpFilter] | type[GaussianFilter]"
 
@@ -350,6 +350,7 @@ def counted_rounds(
     run: bytes | None = None,
     group_size: int | None = None,
     done: int = 0,
+    anew: bool = False,
 ) -> int:
     """Count as many rounds of a run as a budget allows, before the first of them is run.
 
@@ -368,6 +369,9 @@ def counted_rounds(
             key: at least 16 bytes, of which a ledger keeps a fingerprint. None if there is nothing.
         group_size: How many records one protected unit has in the run; None for that of the budget.
         done: Number of rounds that were run already, which a ledger must have counted.
+        anew: Whether the run begins anew, and not from a state that was saved. One that a ledger has
+            counted is then refused: with the same key it has the same batches, and fresh noise wherever
+            its sums differ.
 
     Returns:
         The number of rounds that were counted, at least 1.
@@ -388,6 +392,8 @@ def counted_rounds(
     if isinstance(budget, Ledger):
         entry = budget.counted(key=key, run=run, by_name=done > 0)
         if entry is not None:
+            if anew:
+                raise InvalidArgument(begins_anew(entry.number))
             return _counted_before(entry, begun, most, group_size)
     if done:
         raise InvalidArgument(
@@ -405,6 +411,15 @@ def counted_rounds(
     else:
         budget.spend(mechanism, group_size=group_size)
     return allowed
+
+
+def begins_anew(number: int) -> str:
+    """What is wrong with a run that was counted as this release, and begins again from the start."""
+    return (
+        f"key must be a fresh one for a run that begins anew; got that of release {number}. With the "
+        "same key batches are the same, and noise is fresh wherever sums differ: together that is more "
+        "than one run. Resume the run from its checkpoint, or leave key out and choose another name."
+    )
 
 
 def check_counted(counted: int | None, most: int, rounds: str) -> None:

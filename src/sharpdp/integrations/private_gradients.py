@@ -51,6 +51,7 @@ from sharpdp._validate import (
 from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.budget.spending import begins_anew
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
@@ -257,6 +258,9 @@ class PrivateGradients(HintedKeywords):
         return f"<{type(self).__name__}: {of}>"
 
     _counted: int | None = None
+    _counted_as: int | None = None
+    """The release as which a ledger had counted this run before it was made; None if it had not."""
+    _is_loaded = False
     _begun = 0
 
     @property
@@ -318,8 +322,13 @@ class PrivateGradients(HintedKeywords):
             InvalidArgument: Steps were taken before, and there is no key.
             WrongType: budget is neither of these.
         """
-        self._counted = self.ranks.from_first(
-            lambda: counted_rounds(
+        is_counted = self._counted is not None
+
+        def count() -> tuple[int, int | None]:
+            before = None
+            if isinstance(budget, Ledger) and not (is_counted or self.step or self._is_loaded):
+                before = budget.counted(key=key, run=self.key)
+            rounds = counted_rounds(
                 budget,
                 self.plan.stopped_after,
                 self.plan.batches.steps,
@@ -329,7 +338,9 @@ class PrivateGradients(HintedKeywords):
                 group_size=group_size,
                 done=self.step,
             )
-        )
+            return rounds, None if before is None else before.number
+
+        self._counted, self._counted_as = self.ranks.from_first(count)
         self.sampler.stop_after(self._counted)
         return self._counted
 
@@ -359,6 +370,8 @@ class PrivateGradients(HintedKeywords):
                 f"steps must be at most the {steps} of the plan, all of which were run; got one more. "
                 "Plan a longer run: its privacy is that of the whole."
             )
+        if self._counted_as is not None and not self._is_loaded:
+            raise InvalidArgument(f"{begins_anew(self._counted_as)} Nothing was released.")
         self.ranks.check_unchanged(type(self).__name__)
         if self.step == self._first:
             self.ranks.check_same(parameters=self._seen)
@@ -524,7 +537,7 @@ class PrivateGradients(HintedKeywords):
                 "process to resume from a checkpoint, or account for noise_multiplier / sqrt(2)."
             )
         self.sampler.load_state_dict(state)
-        self._begun = max(self._begun, begun)
+        self._begun, self._is_loaded = max(self._begun, begun), True
         self._begin(step)
 
     def _begin(self, step: int) -> None:

@@ -488,6 +488,7 @@ class Training(HintedKeywords):
         return self
 
     _counted: int | None = None
+    _is_resumed = False
 
     def _counted_steps(
         self, budget: Budget | Ledger, key: str | None, group_size: int | None
@@ -502,6 +503,7 @@ class Training(HintedKeywords):
             run=self.key + self._fingerprint.encode(),
             group_size=group_size,
             done=self.step,
+            anew=not (self.step or self._is_resumed or self._counted is not None),
         )
 
     def _spent(self, delta: float) -> str:
@@ -564,6 +566,7 @@ class Training(HintedKeywords):
                 self._gather_optimizer()
             self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._key_given = bool(state.get("key_given", True))
+            self._is_resumed = True
             self._begun, self._booked = state["begun"], state["step"]
             self._start(state["step"], memory)
         return self
