@@ -263,9 +263,8 @@ class ClippedGradients(HintedKeywords):
             if self.strict:
                 raise
         zeros = torch.zeros_like(inputs), torch.zeros_like(targets)
-        self._stacked(
-            *zeros, explain=True
-        )  # an error that no record is to blame for is raised here
+        # an error that no record is to blame for is raised here
+        self._stacked(*zeros, explain=True)
 
         def raises(rows: Tensor) -> bool:
             """Whether these rows among zeros, each in its place, raise an error."""
