@@ -64,6 +64,7 @@ def test_both_bands_of_rates_share_the_risk() -> None:
         assert band_risk(n, local) <= 0.5 * (1.0 - confidence) * (1.0 + 1e-3)
 
 
+@pytest.mark.underflows
 def test_hits_that_fair_runs_hardly_ever_have_are_not_less_likely_than_they_are() -> None:
     """All of 100 runs with the record score above 100 others: 1 / C(200, 100) if laws are equal."""
     certain = RankedHits(100, 100, np.array([1]), np.array([100]), np.zeros(1))

@@ -48,6 +48,7 @@ def exact_delta(p: np.ndarray, q: np.ndarray, times: int, epsilon: float) -> flo
     return float(np.sum(np.maximum(np.exp(log_p) - np.exp(log_q + epsilon), 0.0)))
 
 
+@pytest.mark.underflows
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_the_worse_direction_is_not_dropped(*, exchanged: bool) -> None:
     p, q = pmfs(375)
