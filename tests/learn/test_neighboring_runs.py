@@ -335,6 +335,8 @@ def test_b9_a_record_of_another_shape_or_type_moves_nothing_but_its_own_gradient
         "no tensor": ("text", 0),
         "one part": (torch.ones(4),),
         "label out of range": (torch.ones(4), 7),
+        "label beyond 64 bits": (torch.ones(4), 2**70),
+        "sparse": (torch.ones(4).to_sparse(), 0),
         "nothing": None,
     }
     for name, record in others.items():

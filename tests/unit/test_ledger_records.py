@@ -21,6 +21,7 @@ from sharpdp.budget.ledger import Ledger
 from sharpdp.cli import main
 from sharpdp.explore.officer_view import reports
 from sharpdp.storage.hash_chain import HashChain
+from tests.reference.hash_chain import chain_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers"
 NOISE = dp.Gaussian(noise_multiplier=20.0)
@@ -37,14 +38,9 @@ def written(path: Path, records: list[Any]) -> Path:
     """A whole chain of these records, as anybody can write one."""
     path.unlink(missing_ok=True)
     path.with_name(f"{path.name}.head").unlink(missing_ok=True)
-    previous, lines = hashlib.sha256(b"sharpdp hash chain 1").hexdigest(), []
-    for record in records:
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-        lines.append(f'{{"hash":"{digest}","previous":"{previous}","record":{text}}}\n')
-        previous = digest
+    lines, last = chain_lines(records)
     path.write_text("".join(lines))
-    head = {"hash": previous, "lines": len(records)}
+    head = {"hash": last, "lines": len(records)}
     path.with_name(f"{path.name}.head").write_text(json.dumps(head))
     return path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,6 +14,7 @@ from sharpdp.storage import run_lock
 from sharpdp.storage.hash_chain import HashChain
 from sharpdp.storage.run_lock import RunLock
 from sharpdp.storage.state_file import StateFile
+from tests.reference.hash_chain import chain_lines
 
 
 def chain_of(path: Path, *records: dict[str, Any]) -> HashChain:
@@ -26,14 +26,7 @@ def chain_of(path: Path, *records: dict[str, Any]) -> HashChain:
 
 
 def lines_of(*records: dict[str, Any]) -> list[str]:
-    """A chain as its documentation states it, made without the package."""
-    previous, lines = hashlib.sha256(b"sharpdp hash chain 1").hexdigest(), []
-    for record in records:
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-        lines.append(f'{{"hash":"{digest}","previous":"{previous}","record":{text}}}\n')
-        previous = digest
-    return lines
+    return chain_lines(list(records))[0]
 
 
 FIRST, SECOND = {"epsilon": 1.0}, {"note": "a"}

@@ -26,6 +26,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -572,8 +573,13 @@ class PrivateGradients(HintedKeywords):
         try:
             row = self._packed.rows(example, 1)
             return self.gradients.sum(row, row.new_zeros(1, 0))
-        except SharpDPError as fault:
-            if self.gradients.strict or isinstance(fault, WrittenWeights):
+        except (
+            MemoryError,
+            WrittenWeights,
+        ):  # which no record is to blame for, or may be silent about
+            raise
+        except Exception:  # of whatever kind: tensors that are no rows of numbers have their own
+            if self.gradients.strict:
                 raise
             return {}
 
@@ -692,7 +698,9 @@ class _NumberedCollate:
         examples = [example for _, example in numbered]
         like = self._alike
         if like is not None and examples and all(_same_form(one, like) for one in examples):
-            return PlannedBatch(numbers, self._collate(examples))
+            # where one of them is refused after all, such as a number beyond 64 bits, each goes alone
+            with suppress(ArithmeticError, RuntimeError, TypeError, ValueError):
+                return PlannedBatch(numbers, self._collate(examples))
         return self._one_by_one(numbers, examples)
 
     def _one_by_one(self, numbers: Tensor, examples: list[Any]) -> PlannedBatch:
@@ -732,8 +740,9 @@ class _NumberedCollate:
 
 
 def _alike(leaf: Any, other: Tensor) -> bool:
-    """Whether this is a tensor of the same shape and type."""
-    return isinstance(leaf, Tensor) and leaf.shape == other.shape and leaf.dtype == other.dtype
+    """Whether this is a tensor of the same shape, type and layout, in the same memory."""
+    names = ("shape", "dtype", "layout", "device")
+    return isinstance(leaf, Tensor) and all(getattr(leaf, n) == getattr(other, n) for n in names)
 
 
 def _same_form(example: Any, other: Any) -> bool:

@@ -23,7 +23,6 @@ from sharpdp._validate import count, kind_of, positive_scale
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 from sharpdp.randomness.normals import rounded
-from sharpdp.storage.run_lock import OwnProcess
 
 __all__ = ["StepNoise", "secret"]
 
@@ -47,8 +46,6 @@ class StepNoise:
     with probability 2^-180 a number. So a release is a function of what the Gaussian mechanism releases,
     and its last digits tell nothing else. ``deviation`` is longer than planned by one part in a million,
     which pays for the rounding of the sum itself.
-
-    A fork of the process that made it is refused: both sides would release the same steps.
 
     Args:
         noise_multiplier: Standard deviation in units of the clip, as planned.
@@ -85,7 +82,6 @@ class StepNoise:
         self._exponent = exponent - 1 - 24
         scales = (self.deviation.hex(), longest.hex(), self._exponent)
         self._source = KeyedStream(secret(key)).derive("noise", *scales, purpose)
-        self._process = OwnProcess()
         self._next = count(least=0, start=start)
         self._turn = threading.Lock()
 
@@ -106,7 +102,6 @@ class StepNoise:
         ``lower`` are further digits of the sums, where a double does not hold them: their second doubles.
         """
         number = count(least=0, step=step)
-        self._process.check()
         with self._turn:
             if number < self._next:
                 raise InvalidArgument(

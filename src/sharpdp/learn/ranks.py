@@ -11,7 +11,7 @@ process bit for bit; the last bits of a gradient depend on the instructions that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor, distributed, nn
 
 from sharpdp.errors import InvalidArgument, SharpDPError
 from sharpdp.learn.gradients import LARGEST_BATCH
+from sharpdp.storage.run_lock import OwnProcess
 
 __all__ = ["Ranks", "unwrapped"]
 
@@ -39,6 +40,7 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
+    process: OwnProcess = field(default_factory=OwnProcess, init=False, repr=False, compare=False)
 
     @classmethod
     def of_process(cls) -> Ranks:
@@ -110,11 +112,14 @@ class Ranks:
                 )
 
     def check_unchanged(self, made: str) -> None:
-        """An error if processes joined or left since something was made.
+        """An error if processes joined or left since something was made, or in a fork of the process.
+
+        A fork is refused before anything is computed: threads of torch do not survive it.
 
         Args:
             made: What was made.
         """
+        self.process.check()
         now = Ranks.of_process()
         if now != self:
             raise InvalidArgument(
