@@ -44,6 +44,7 @@ from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_m
 from sharpdp.progress import Task, progress
 from sharpdp.renyi import RenyiCurve
 from sharpdp.tabular import Tabular
+from sharpdp.targets import the_target
 from sharpdp.tradeoff.curve import PointwiseOracle, TradeoffCurve
 
 if TYPE_CHECKING:
@@ -464,6 +465,76 @@ class Guarantee(Tabular):
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
         low, high = ends[0].tolist()
         return Bracket(low, high, rigor, "mu", context)
+
+    @keyword_hint
+    def meets(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        advantage: float | None = None,
+        tpr: float | None = None,
+        fpr: float | None = None,
+        mu: float | None = None,
+    ) -> bool:
+        """Whether the mechanism meets a target, for sure.
+
+        The target is one of those of `calibrate`. Where an upper end is within one width above it, a
+        narrower answer decides.
+
+        Args:
+            epsilon: Largest epsilon, at least 0; goes with delta.
+            delta: Delta of that epsilon, in [0, 1).
+            advantage: Largest advantage of any attack, in (0, 1).
+            tpr: Largest true-positive rate, in (fpr, 1]; goes with fpr.
+            fpr: False-positive rate at which tpr is the target, in (0, 1).
+            mu: Largest mu, as the method `mu` answers by default; above 0.
+
+        Returns:
+            True if it is proved; False if it is wrong or cannot be proved.
+
+        Raises:
+            InvalidArgument: A number is out of range, or there is not exactly one target.
+            WrongType: A number has the wrong type.
+            NotCertified: double precision is not enough for any of the upper derivations.
+
+        >>> from sharpdp.mechanisms import Gaussian
+        >>> account(Gaussian(noise_multiplier=2.0)).meets(epsilon=2.0, delta=1e-5)
+        True
+        """
+        target = the_target(
+            epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, mu=mu
+        )
+        return target.is_met(self)
+
+    def refined(self, relative_width: float) -> Guarantee:
+        """The same question with narrower answers.
+
+        Args:
+            relative_width: How wide a bracket may be, as a share of its upper end.
+
+        Returns:
+            The Guarantee that `account` gives for this width, under the conditions of this one.
+
+        Raises:
+            InvalidArgument: relative_width is out of range.
+            WrongType: relative_width is not a number.
+
+        >>> from sharpdp.mechanisms import Laplace
+        >>> answer = account(Laplace(scale=10.0) * 30)
+        >>> wide, narrow = (
+        ...     guarantee.epsilon(delta=1e-5) for guarantee in (answer, answer.refined(1e-6))
+        ... )
+        >>> bool(wide.lower <= narrow.lower <= narrow.upper <= wide.upper)
+        True
+        """
+        finer = account(
+            self.mechanism,
+            relative_width=relative_width,
+            adjacency=self.adjacency,
+            group_size=self.group_size,
+        )
+        return replace(finer, conditions=self.conditions)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.

@@ -14,15 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from sharpdp._validate import (
-    half_open_probability,
-    nonnegative,
-    open_probability,
-    probability,
-    real,
-    short_repr,
-)
-from sharpdp.accounting import Guarantee
+from sharpdp._validate import real, short_repr
+from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import (
     BallsAndBins,
     FixedSizeBatches,
@@ -40,6 +33,7 @@ from sharpdp.mechanisms.composed import checked_group_size
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.progress import Task, progress
+from sharpdp.targets import Target, the_target
 
 __all__ = ["calibrate"]
 
@@ -65,8 +59,6 @@ instead, and by so many times the trial's own distance."""
 NEAR_GUESS, FARTHEST_GUESS = 0.08, 3.0
 """Rough trials go on until one is so near the target; a guess farther off is given up."""
 
-UNFINISHED = "Give a target: epsilon= and delta=, or advantage=, or tpr= and fpr=."
-
 
 @underflow_is_zero
 def calibrate(
@@ -77,6 +69,7 @@ def calibrate(
     advantage: float | None = None,
     tpr: float | None = None,
     fpr: float | None = None,
+    mu: float | None = None,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
     relative_error: float = 1e-4,
@@ -84,9 +77,12 @@ def calibrate(
 ) -> CalibratedNumber | CalibratedCount:
     """The value of the unknown, on the safe side, at which the mechanism just meets the target.
 
-    The target is one of: epsilon at delta, advantage, tpr at fpr. If privacy grows with the unknown, the
-    result is at most relative_error above the smallest value whose upper bound meets the target; if it
-    falls, at most relative_error below the largest one.
+    The target is one of: epsilon at delta, advantage, tpr at fpr, mu. The answer of `account`, as wide as
+    it is by default, meets the target, and so do reports, ledgers and pages, which give this answer.
+
+    If privacy grows with the unknown, the result is at most relative_error above the smallest value
+    whose upper bound meets the target, plus what the width of an answer takes: nothing to 0.1% in most
+    runs. If it falls, the same below the largest one.
 
     Args:
         template: Function of the unknown, a positive number, that returns a mechanism, such as
@@ -96,6 +92,7 @@ def calibrate(
         advantage: Target advantage of the best attack, in (0, 1).
         tpr: Target true-positive rate, in (fpr, 1]; goes with fpr.
         fpr: False-positive rate at which tpr is the target, in (0, 1).
+        mu: Target mu, above 0, as `Guarantee.mu` answers by default.
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
         group_size: In how many records neighbors differ at most.
         relative_error: How far the result may be from the best value that can be proved, relative to it,
@@ -106,8 +103,8 @@ def calibrate(
     Returns:
         A `float` or, if whole, an `int`, with two attributes about the best value, whatever may be proved
         one day: `within`, how far away it may be, and `words`, which says so. `within` is at most
-        relative_error where the lower side shows that, larger where the two sides leave a gap, and 0 for
-        a whole number if the next one fails for sure.
+        relative_error where the lower side shows that, larger where the two sides leave a gap or answers
+        are wide, and 0 for a whole number if the next one fails for sure.
 
     Raises:
         InvalidArgument: An argument is out of range, there is not exactly one target, the template
@@ -128,20 +125,19 @@ def calibrate(
         )
     if not (whole is None or isinstance(whole, bool)):
         raise WrongType(f"whole must be True, False or None; got {short_repr(whole)}.")
-    target = replace(
-        _target(epsilon, delta, advantage, tpr, fpr, adjacency),
-        group_size=checked_group_size(group_size),
-    )
+    target = the_target(epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, mu=mu)
+    reading = Reading(target, adjacency, checked_group_size(group_size))
     error = real(relative_error=relative_error)
     if not 1e-8 <= error <= 0.5:
         raise InvalidArgument(f"relative_error must be between 1e-08 and 0.5; got {error!r}.")
     with progress(f"calibrating to {target.words}") as task:
-        search = Search(template, target, _is_whole(template) if whole is None else whole, task)
+        search = Search(template, reading, _is_whole(template) if whole is None else whole, task)
         found = search.near_similar(error)
         if found is None:
             inside, outside = search.straddle()
             found = search.narrowed(inside, outside, error), outside > inside
-    value, rising = found
+        value, rising = found
+        value = search.met_as_answered(value, error, rising=rising)
     number = CalibratedCount(value) if search.whole else CalibratedNumber(value)
     number.relative_error = error
     number._search, number._rising = search, rising
@@ -164,7 +160,7 @@ class Calibrated:
         Computed when it is first asked for, from lower sides, which may take as long as the search.
         """
         assert isinstance(self, float | int)
-        with progress(f"checking the value for {self._search.target.words}") as task:
+        with progress(f"checking the value for {self._search.reading.target.words}") as task:
             search = replace(self._search, task=task)
             return search.within(self, self.relative_error, rising=self._rising)
 
@@ -194,18 +190,11 @@ class CalibratedCount(Calibrated, int):
 
 
 @dataclass(frozen=True)
-class Target:
-    """How far a mechanism is above its target, and the target in words."""
+class Reading:
+    """How far mechanisms are above their target, as a logarithm: 0 just meets it."""
 
-    read: Callable[[Guarantee, bool], tuple[float, float]]
-    """Lower and upper end of how far above the target an answer is, as a logarithm: 0 just meets it.
-
-    The second argument says whether epsilon is asked as quickly as delta.
-    """
-    words: str
+    target: Target
     adjacency: Adjacency | str | None
-    sharpness: float = 4.0
-    """The quantity moves by so many times the relative change of the unknown, in usual settings."""
     group_size: int = 1
     behind: set[tuple[str, ...]] = field(default_factory=set, compare=False)
     """Upper derivations, by the names of their bounds, that were far behind the best one near the target.
@@ -215,13 +204,18 @@ class Target:
     direct: bool | None = None
     """Whether answers are asked for epsilon and not for delta; None where they say what is quicker."""
 
+    @property
+    def sharpness(self) -> float:
+        """The quantity moves by so many times the relative change of the unknown, in usual settings."""
+        return 0.5 if self.target.quantity == "epsilon" and self.target.limit > 0.0 else 4.0
+
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
         guarantee = self._one_sided(mechanism, width, Side.UPPER)
         rough = width >= ROUGH_WIDTH and any(bound.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
         direct = self._is_direct(guarantee)
-        ends = [self.read(guarantee.only(way), direct) for way in guarantee.derivations]
+        ends = [self._read(guarantee.only(way), direct=direct) for way in guarantee.derivations]
         low, high = min(ends, key=lambda interval: interval[1])
         if abs(high) < NEAR:
             routes = guarantee.upper_derivations
@@ -239,12 +233,38 @@ class Target:
         guarantee = self._one_sided(mechanism, width, Side.LOWER)
         if not guarantee.derivations:
             return False
-        return self.read(guarantee, self._is_direct(guarantee))[0] > 0.0
+        return self._read(guarantee, direct=self._is_direct(guarantee))[0] > 0.0
 
-    def reads_as(self, mechanism: Mechanism) -> Target:
-        """The same target, read off any answer as it is off that about this mechanism."""
+    def excess_as_answered(self, mechanism: Mechanism) -> float:
+        """How far the answer that people get is above the target, positive if missed.
+
+        An epsilon is read both ways: epsilon at delta, and delta at epsilon.
+        """
+        answer = account(mechanism, adjacency=self.adjacency, group_size=self.group_size)
+        limit, delta = self.target.limit, self.target.given
+        over = _over(self.target.asked(answer), limit)[1] if limit > 0.0 else -math.inf
+        if self.target.quantity != "epsilon" or delta == 0.0:
+            return over
+        return max(over, _delta_over(answer.delta(epsilon=limit), delta)[1])
+
+    def reads_as(self, mechanism: Mechanism) -> Reading:
+        """The same, with the target read off any answer as it is off that about this mechanism."""
         guarantee = self._one_sided(mechanism, FIRST_WIDTH, Side.UPPER)
         return replace(self, direct=self._is_direct(guarantee))
+
+    def _read(self, answer: Guarantee, *, direct: bool) -> tuple[float, float]:
+        """Lower and upper end of how far above the target an answer is.
+
+        Epsilon at delta is asked where that is read off directly, else delta at epsilon, a single
+        question.
+        """
+        limit, delta = self.target.limit, self.target.given
+        if self.target.quantity != "epsilon" or (limit > 0.0 and (delta == 0.0 or direct)):
+            return _over(self.target.asked(answer), limit)
+        if limit == 0.0:
+            return _over(answer.advantage(), delta)
+        width = min(-2.0 * math.log(delta) * answer.relative_width, 0.5)
+        return _delta_over(replace(answer, relative_width=width).delta(epsilon=limit), delta)
 
     def _is_direct(self, answer: Guarantee) -> bool:
         """Whether epsilon is asked as quickly as delta: of contours and Gaussians, not of other pairs."""
@@ -273,38 +293,6 @@ class Target:
         return Guarantee(mechanism, notion, width, lower, upper, self.group_size)
 
 
-def _target(
-    epsilon: float | None,
-    delta: float | None,
-    advantage: float | None,
-    tpr: float | None,
-    fpr: float | None,
-    adjacency: Adjacency | str | None,
-) -> Target:
-    """The one target that was given; an error that says what is missing otherwise."""
-    wants_rate = tpr is not None or fpr is not None
-    targets = sum((advantage is not None, epsilon is not None or delta is not None, wants_rate))
-    if targets != 1:
-        raise InvalidArgument(f"exactly one target must be given; got {targets}. {UNFINISHED}")
-    if advantage is not None:
-        limit = open_probability(advantage=advantage)
-        return Target(_advantage_over(limit), f"advantage {limit:g}", adjacency)
-    if wants_rate:
-        return _rate_target(tpr, fpr, adjacency)
-    if epsilon is None or delta is None:
-        raise InvalidArgument(f"epsilon and delta must be given together. {UNFINISHED}")
-    value, limit = nonnegative(epsilon=epsilon), half_open_probability(delta=delta)
-    if value == limit == 0.0:
-        raise InvalidArgument(
-            "epsilon or delta must be greater than 0; got 0 for both. Nothing useful is that private."
-        )
-    words = f"epsilon {value:g} at delta {limit:g}"
-    if value == 0.0:
-        return Target(_advantage_over(limit), words, adjacency)
-    # epsilon and log delta are nearly powers of the unknown, which makes for few trials
-    return Target(_epsilon_over(value, limit), words, adjacency, sharpness=0.5)
-
-
 def _over(bracket: Bracket, limit: float) -> tuple[float, float]:
     """Logarithms of the ends over the limit."""
     low, high = (
@@ -314,46 +302,19 @@ def _over(bracket: Bracket, limit: float) -> tuple[float, float]:
     return low, high
 
 
-def _advantage_over(limit: float) -> Callable[[Guarantee, bool], tuple[float, float]]:
-    return lambda answer, _: _over(answer.advantage(), limit)
+def _delta_over(bracket: Bracket, limit: float) -> tuple[float, float]:
+    """How far the ends of a delta are over the limit, on a scale that moves about as epsilon does.
 
-
-def _epsilon_over(epsilon: float, delta: float) -> Callable[[Guarantee, bool], tuple[float, float]]:
-    """By epsilon at delta where that is read off directly, else by delta at epsilon, a single question.
-
-    Where delta is 10^-6, log delta is 13.8 and moves twice as fast as the unknown: half the logarithm of
-    its ratio to the target moves about as epsilon does.
+    Where delta is 10^-6, log delta is 13.8 and moves twice as fast as the unknown, so half the logarithm
+    of its ratio to the target counts.
     """
-
-    def over(answer: Guarantee, direct: bool) -> tuple[float, float]:  # noqa: FBT001
-        if delta == 0.0 or direct:
-            return _over(answer.epsilon(delta=delta), epsilon)
-        nats = -math.log(delta)
-        width = min(2.0 * nats * answer.relative_width, 0.5)
-        bracket = replace(answer, relative_width=width).delta(epsilon=epsilon)
-        low, high = (
-            0.5 * math.log(nats / -math.log(end))
-            if 0.0 < end < 1.0
-            else math.copysign(math.inf, end - 0.5)
-            for end in (float(bracket.lower), float(bracket.upper))
-        )
-        return low, high
-
-    return over
-
-
-def _rate_target(tpr: float | None, fpr: float | None, adjacency: Adjacency | str | None) -> Target:
-    """A largest true-positive rate at a false-positive rate."""
-    if tpr is None or fpr is None:
-        raise InvalidArgument(f"tpr and fpr must be given together. {UNFINISHED}")
-    rate, limit = open_probability(fpr=fpr), probability(tpr=tpr)
-    if limit <= rate:
-        raise InvalidArgument(
-            f"tpr must be greater than fpr = {rate:g}; got {limit:g}. "
-            "An attacker who guesses reaches tpr = fpr."
-        )
-    words = f"tpr {limit:g} at fpr {rate:g}"
-    return Target(lambda answer, _: _over(answer.tpr(fpr=rate), limit), words, adjacency)
+    low, high = (
+        0.5 * math.log(math.log(limit) / math.log(end))
+        if 0.0 < end < 1.0
+        else math.copysign(math.inf, end - 0.5)
+        for end in (float(bracket.lower), float(bracket.upper))
+    )
+    return low, high
 
 
 def _is_whole(template: Template) -> bool:
@@ -399,7 +360,7 @@ class Search:
     """The search for one unknown: values that meet the target are inside, the others outside."""
 
     template: Template
-    target: Target
+    reading: Reading
     whole: bool
     task: Task
     tried: dict[float, tuple[float, float]] = field(default_factory=dict)
@@ -418,8 +379,8 @@ class Search:
             return None
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"template must return a mechanism; got {short_repr(mechanism)}.")
-        self.task.words = f"calibrating to {self.target.words}, trying {value:.6g}"
-        over, reached = self.target.excess(mechanism, width)
+        self.task.words = f"calibrating to {self.reading.target.words}, trying {value:.6g}"
+        over, reached = self.reading.excess(mechanism, width)
         self.tried[value] = (over, min(width, reached))
         return over
 
@@ -428,15 +389,15 @@ class Search:
 
         None if none is known, or if the guess is so far off that a search is quicker.
         """
-        target = replace(self.target, adjacency=None, behind=set())
-        quick = replace(self, template=self._similar_at, target=target, tried={}, values={})
+        reading = replace(self.reading, adjacency=None, behind=set())
+        quick = replace(self, template=self._similar_at, reading=reading, tried={}, values={})
         try:
             guess = quick.narrowed(*quick.straddle(), FIRST_WIDTH)
-            target = replace(
-                self.target.reads_as(self.template(guess)), adjacency=None, behind=set()
+            reading = replace(
+                self.reading.reads_as(self.template(guess)), adjacency=None, behind=set()
             )
             ends = [guess, guess + 1 if self.whole else 1.02 * guess]
-            low, high = (target.excess(quick.template(end), FIRST_WIDTH)[0] for end in ends)
+            low, high = (reading.excess(quick.template(end), FIRST_WIDTH)[0] for end in ends)
             slope = (high - low) / math.log(ends[1] / ends[0])
             return self._near(math.log(guess), slope, error)
         except (InvalidArgument, NotCertified, Unsupported):
@@ -444,7 +405,7 @@ class Search:
 
     def _similar_at(self, value: float) -> Mechanism:
         """The quicker mechanism for a value of the unknown."""
-        return _similar(self.template(value), self.target.adjacency)
+        return _similar(self.template(value), self.reading.adjacency)
 
     def _near(self, place: float, slope: float, error: float) -> tuple[float, bool] | None:
         """The value near a guess of its logarithm, and whether larger ones miss the target.
@@ -550,7 +511,7 @@ class Search:
     def _never(self, last: dict[int, float], *, inside: bool) -> InvalidArgument:
         verb = "is met" if inside else "is not met"
         return InvalidArgument(
-            f"the target {self.target.words} {verb} by any value of the unknown from "
+            f"the target {self.reading.target.words} {verb} by any value of the unknown from "
             f"{last[-1]:g} to {last[1]:g}, so there is nothing to calibrate."
         )
 
@@ -560,7 +521,7 @@ class Search:
         With rough answers first, until the interval is too short for them to tell its ends apart;
         unless the answers are sharp anyway.
         """
-        sharpness = self.target.sharpness
+        sharpness = self.reading.sharpness
         # half of the error is left, so that the lower side may confirm the value
         finest, error = self.finest(error), 0.5 * error
         a, b = self._log(inside), self._log(outside)
@@ -637,7 +598,42 @@ class Search:
 
     def finest(self, error: float) -> float:
         """The width of brackets that tells values apart by this error."""
-        return min(FIRST_WIDTH, self.target.sharpness * error)
+        return min(FIRST_WIDTH, self.reading.sharpness * error)
+
+    def met_as_answered(self, value: float, error: float, *, rising: bool) -> float:
+        """The value, moved to the safe side until the answer that people get meets the target.
+
+        Trials may be narrower than that answer. The least step grows, since answers jump where they are
+        computed in another way.
+        """
+        least, pace = 0.25 * error, self._pace(value, error)
+        for _ in range(MOST_TRIALS):
+            self.task.words = f"calibrating to {self.reading.target.words}, answering {value:.6g}"
+            over = self.reading.excess_as_answered(self.template(value))
+            if over <= 0.0:
+                return value
+            step = max(least, min(1.02 * over / pace, 1.0))
+            moved = value * math.exp(-step if rising else step)
+            if self.whole:
+                moved = min(round(moved), value - 1) if rising else max(round(moved), value + 1)
+            if not _accepted(self.template, moved):
+                break
+            value, least = moved, 2.0 * least
+        raise self._never({-1: value, 1: value}, inside=False)
+
+    def _pace(self, value: float, error: float) -> float:
+        """How fast the quantity moves near a value, by trials that are far enough apart to tell."""
+        place = math.log(value)
+        near = sorted(
+            (abs(math.log(tried) - place), math.log(tried), over)
+            for tried, (over, _) in self.tried.items()
+            if math.isfinite(over)
+        )
+        for _, first, over in near[:1]:
+            for _, second, other in near:
+                if abs(first - second) > 3.0 * error and other != over:
+                    return abs((other - over) / (second - first))
+        return 1.0
 
     def within(self, value: float, error: float, *, rising: bool) -> float:
         """How far a better value may be: the lower side of what lies beyond misses the target."""
@@ -661,9 +657,9 @@ class Search:
             mechanism = self.template(int(value) if self.whole else value)
         except InvalidArgument:
             return True
-        self.task.words = f"calibrating to {self.target.words}, checking {value:.6g}"
+        self.task.words = f"calibrating to {self.reading.target.words}, checking {value:.6g}"
         try:
-            return self.target.misses(mechanism, self.finest(error))
+            return self.reading.misses(mechanism, self.finest(error))
         except NotCertified:
             return False
 

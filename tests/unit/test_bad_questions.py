@@ -141,19 +141,19 @@ WRONG_QUESTIONS = [
         lambda: calibrate(Gaussian),
         InvalidArgument,
         "exactly one target must be given; got 0. Give a target: epsilon= and delta=, or "
-        "advantage=, or tpr= and fpr=.",
+        "advantage=, or tpr= and fpr=, or mu=.",
     ),
     (
         lambda: calibrate(Gaussian, epsilon=1),
         InvalidArgument,
         "epsilon and delta must be given together. Give a target: epsilon= and delta=, or "
-        "advantage=, or tpr= and fpr=.",
+        "advantage=, or tpr= and fpr=, or mu=.",
     ),
     (
         lambda: calibrate(Gaussian, epsilon=1, delta=1e-5, advantage=0.1),
         InvalidArgument,
         "exactly one target must be given; got 2. Give a target: epsilon= and delta=, or "
-        "advantage=, or tpr= and fpr=.",
+        "advantage=, or tpr= and fpr=, or mu=.",
     ),
     (
         lambda: calibrate(Gaussian, tpr=0.1, fpr=0.2),

@@ -54,6 +54,7 @@ from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
 from sharpdp.storage.run_lock import free_path_of, path_of
 from sharpdp.tabular import Tabular
+from sharpdp.targets import Target
 
 __all__ = ["Entry", "Ledger", "file_plan"]
 
@@ -850,15 +851,17 @@ class Ledger(Tabular):
         if self.filter is not None:
             return any(self._spent(group, new) > self.filter.limit for group in groups)
         return any(
-            float(self._guarantee(group, adjacency).epsilon(delta=self.delta).upper) > self.epsilon
-            for group in groups
-            if group
+            not self._target.is_met(self._guarantee(group, adjacency)) for group in groups if group
         )
+
+    @property
+    def _target(self) -> Target:
+        return Target("epsilon", self.epsilon, self.delta)
 
     def _composed(self, entries: Sequence[Entry]) -> Bracket:
         if not entries:
             return Bracket(0.0, 0.0)
-        return self._guarantee(entries, self._notion(())).epsilon(delta=self.delta)
+        return self._target.settled(self._guarantee(entries, self._notion(())))
 
     def _guarantee(self, entries: Sequence[Entry], adjacency: str | None) -> Guarantee:
         """The guarantee of some releases together, for one notion of neighbors."""

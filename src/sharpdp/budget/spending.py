@@ -25,6 +25,7 @@ from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongTy
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
+from sharpdp.targets import Target
 
 __all__ = ["Budget", "begins_anew", "check_counted", "counted_rounds"]
 
@@ -317,7 +318,7 @@ class Budget:
         assert self.epsilon is not None
         assert self.delta is not None
         answer = self._composed([*self._releases, (mechanism, group_size)])
-        return float(answer.epsilon(delta=self.delta).upper) > self.epsilon
+        return not Target("epsilon", self.epsilon, self.delta).is_met(answer)
 
     def _composed(self, releases: list[tuple[Mechanism, int]]) -> Guarantee:
         parts = [

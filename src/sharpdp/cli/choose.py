@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sharpdp.bracket import Bracket
     from sharpdp.comparison import Row
     from sharpdp.mechanisms import Mechanism
+    from sharpdp.targets import Target
 
 __all__ = ["UNKNOWNS", "VARIED", "calibrate", "compare", "design"]
 
@@ -62,10 +63,11 @@ Template = Callable[[float], "Mechanism"]
 def calibrate(options: argparse.Namespace) -> Reply:
     """The value of one unknown that meets a target, and the answer it gives."""
     from sharpdp.calibration import calibrate as calibrated
+    from sharpdp.targets import the_target
 
     unknown = _unknown(options)
     file = None if options.plan is None else PlanFile.read(options.plan)
-    targets = ("epsilon", "delta", "advantage", "tpr", "fpr")
+    targets = ("epsilon", "delta", "advantage", "tpr", "fpr", "mu")
     target = {word: value for word in targets if (value := getattr(options, word)) is not None}
     template = _described(options, unknown) if file is None else _planned(file, options, unknown)
     asked = {"adjacency": options.adjacency, "group_size": options.group_size}
@@ -76,7 +78,7 @@ def calibrate(options: argparse.Namespace) -> Reply:
     direction = UNKNOWNS[unknown]
     asked["group_size"] = asked["group_size"] or 1
     exact = calibrated(template, **target, **asked, whole=direction is None)
-    value, guarantee, bracket = _confirmed(template, exact, direction, target, asked)
+    value, guarantee, bracket = _confirmed(template, exact, direction, the_target(**target), asked)
     # more noise and more users make a run more private, so the smallest number of them is looked for;
     # users who are drawn from a population do not, since each of them takes part more often
     drawn = unknown == "users" and getattr(template(value), "population", None) is not None
@@ -84,7 +86,7 @@ def calibrate(options: argparse.Namespace) -> Reply:
     side = "smallest" if hides else "largest"
     precision = "" if direction is None else " up to 0.01%"
     first = f"{unknown} = {value!r} (the {side} whose upper bound meets the target{precision})"
-    given = {word: target[word] for word in ("epsilon", "fpr") if word in target}
+    given = {word: target[word] for word in ("delta", "fpr") if word in target}
     view = tables.answers(guarantee, [bracket], details=options.details)
     plan = Run(template(value), asked["adjacency"], None, (), guarantee.group_size).plan(
         [target["delta"]] if "delta" in target else None
@@ -371,7 +373,7 @@ def _confirmed(
     template: Template,
     value: float,
     direction: str | None,
-    target: dict[str, float],
+    target: Target,
     asked: dict[str, Any],
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
@@ -382,20 +384,11 @@ def _confirmed(
     if direction is not None:
         few = float(rounded(value, 7, direction))
     for candidate in dict.fromkeys((few, value)):
-        guarantee = account(template(candidate), relative_width=4e-4, **asked)
-        bracket, limit = _against(guarantee, target)
-        if float(bracket) <= limit:
+        guarantee = account(template(candidate), **asked)
+        bracket = target.asked(guarantee)
+        if float(bracket) <= target.limit:
             break
     return candidate, guarantee, bracket
-
-
-def _against(guarantee: Guarantee, target: dict[str, float]) -> tuple[Bracket, float]:
-    """The quantity that a target limits, and the limit."""
-    if "advantage" in target:
-        return guarantee.advantage(), target["advantage"]
-    if "tpr" in target:
-        return guarantee.tpr(fpr=target["fpr"]), target["tpr"]
-    return guarantee.delta(epsilon=target["epsilon"]), target["delta"]
 
 
 # --- compare ---

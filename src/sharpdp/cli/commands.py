@@ -241,6 +241,7 @@ def _calibrate(parser: Parser) -> None:
         ("--advantage", "PROB", "target advantage of the best attack"),
         ("--tpr", "PROB", "target true-positive rate, with --fpr"),
         ("--fpr", "PROB", "false-positive rate, with --tpr"),
+        ("--mu", "FLOAT", "target mu of Gaussian DP"),
     )
     _adjacency(parser)
 

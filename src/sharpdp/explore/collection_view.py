@@ -100,7 +100,6 @@ def limit(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             collection.run,
             epsilon=epsilon,
             delta=collection.delta,
-            relative_error=1e-2,
             whole=False,
         )
     except InvalidArgument as fault:

@@ -167,7 +167,6 @@ def _noise(scheme: BatchScheme, epsilon: float, delta: float) -> dict[str, Any]:
             epsilon=epsilon,
             delta=delta,
             adjacency=Adjacency.ZERO_OUT,
-            relative_error=1e-2,
             whole=False,
         )
     except (InvalidArgument, NotCertified, Unsupported) as fault:

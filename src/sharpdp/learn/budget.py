@@ -9,6 +9,7 @@ from sharpdp._validate import nonnegative, open_probability
 from sharpdp.accounting import account
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import progress
+from sharpdp.targets import Target
 
 __all__ = ["affordable"]
 
@@ -29,13 +30,12 @@ def affordable(
     >>> affordable(lambda rounds: PureDP(epsilon=1.0) * rounds, 10, epsilon=3.5, delta=1e-12)
     3
     """
-    target, clean = nonnegative(epsilon=epsilon), open_probability(delta=delta)
+    target = Target("epsilon", nonnegative(epsilon=epsilon), open_probability(delta=delta))
 
     with progress() as task:
 
         def beyond(rounds: int) -> int:
-            task.words = f"looking for what epsilon {target:g} allows, trying {rounds}"
-            answer = account(begun(rounds), adjacency=adjacency)
-            return int(float(answer.epsilon(delta=clean).upper) > target)
+            task.words = f"looking for what epsilon {target.limit:g} allows, trying {rounds}"
+            return int(not target.is_met(account(begun(rounds), adjacency=adjacency)))
 
         return bisect_left(range(1, most + 1), 1, key=beyond)
