@@ -22,7 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"mechanisms"},
     {"renyi", "tradeoff"},
     {"mixtures", "bounds"},
-    {"derivations"},
+    {"derivations", "targets"},
     {"accounting"},
     {"calibration", "comparison", "montecarlo", "plans", "risk", "suggestions", "sweeps"},
     {"sampler_comparison", "report"},
@@ -42,6 +42,7 @@ ANALYSIS = {"numerics", "pairs", "composition"}
 LAZY_UPWARD = {
     ("cli", "explore"),
     ("explore", ""),
+    ("targets", "accounting"),
     ("accounting", "report"),
     ("accounting", "plots"),
     ("accounting", "risk"),

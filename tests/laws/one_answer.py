@@ -2,8 +2,8 @@
 
     python -m tests.laws.one_answer --plans 500
 
-Every surface is asked as its users ask it. A disagreement is a surface that shows more than the target, or
-other digits than `account`.
+Every surface is asked as its users ask it. A disagreement is a surface that shows more than the target,
+or other digits than `account`.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def run(plans: int, seed: int) -> Counter[str]:
         with tempfile.TemporaryDirectory() as folder:
             found = disagreements(question, Path(folder))
         for surface, words in found.items():
-            print(f"{question}: {surface} {words}", flush=True)
+            print(f"{question}: {surface} {words}", flush=True)  # noqa: T201
         count.update(found.keys())
     return count
 
@@ -269,4 +269,4 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     found = run(options.plans, options.seed)
-    print(f"{options.plans} plans:", {surface: found[surface] for surface in SURFACES})
+    print(f"{options.plans} plans:", {surface: found[surface] for surface in SURFACES})  # noqa: T201
