@@ -35,6 +35,16 @@ def test_a_run_within_one_width_of_its_budget_is_settled_by_delta() -> None:
     assert not dp.account(less).meets(epsilon=3.0, delta=1e-5)
 
 
+def test_a_run_just_above_its_budget_is_refused() -> None:
+    """By one part in a million, which answers of default width do not see."""
+    run = dp.Laplace(scale=1.0) * 30
+    narrow = dp.account(run, relative_width=1e-7).epsilon(delta=1e-5)
+    limit = (1.0 - 1e-6) * float(narrow.lower)
+    answer = dp.account(run)
+    assert answer.delta(epsilon=limit).lower < 1e-5 < answer.delta(epsilon=limit).upper
+    assert not answer.meets(epsilon=limit, delta=1e-5)
+
+
 @pytest.mark.parametrize(
     ("target", "closed_form"),
     [

@@ -17,11 +17,12 @@ from sharpdp.bounds.fixed_size.truncation import Overflow
 from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Rigor
 from sharpdp.budget.filters import RenyiFilter
-from sharpdp.calibration import _target
+from sharpdp.calibration import Reading
 from sharpdp.learn.budget import affordable
 from sharpdp.pairs.from_loss_masses import pessimistic_loss_halves
 from sharpdp.pairs.pair import log_delta_of
 from sharpdp.report import Verdict, verify
+from sharpdp.targets import Target
 from sharpdp.tradeoff import Polyline
 
 SURVEY = dp.ShuffledReports(users=1000, local_epsilon=2.0)
@@ -189,11 +190,12 @@ def test_calibrated_noise_meets_its_target_by_the_upper_side() -> None:
     assert float(answer.lower) < 0.97 * float(answer.upper) < float(answer.upper) <= 0.4
 
 
-def test_a_trial_of_a_calibration_is_judged_by_its_upper_end() -> None:
-    target = replace(
-        _target(1.0, 1e-5, None, None, None, None), read=lambda answer, direct: (-0.1, 0.2)
-    )
-    assert target.excess(dp.Gaussian(noise_multiplier=1.0), 0.1)[0] == 0.2
+def test_a_trial_of_a_calibration_is_judged_by_its_upper_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Reading, "_read", lambda self, answer, direct: (-0.1, 0.2))
+    reading = Reading(Target("epsilon", 1.0, 1e-5), None)
+    assert reading.excess(dp.Gaussian(noise_multiplier=1.0), 0.1)[0] == 0.2
 
 
 def test_the_curve_of_a_guarantee_is_below_its_rates_where_its_sides_differ() -> None:
