@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -124,7 +125,9 @@ def test_one_report_is_attained() -> None:
         assert profile(lower, ratio) == pytest.approx(truth, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(("odds", "blanket"), [(3.0, 0.6), (3.0, 0.55), (6.0, 0.8)])
+@pytest.mark.parametrize(
+    ("odds", "blanket"), [(3.0, 0.6), (3.0, 0.55), (6.0, 0.8), (8e3, 0.5), (8e6, 0.9)]
+)
 @pytest.mark.parametrize(("users", "population"), [(1, 4), (3, 4), (3, 3)])
 def test_data_sets_attain_the_lower_side(
     odds: float, blanket: float, users: int, population: int
@@ -219,7 +222,27 @@ def test_budgets_beyond_are_answered_by_other_bounds() -> None:
     far = BlanketRandomizer(local_epsilon=LARGEST_LOCAL_EPSILON + 1.0, blanket=0.5)
     answer = dp.account(dp.ShuffledReports(users=1000, randomizer=far)).epsilon(delta=1e-6)
     assert answer.lower == 0.0
-    assert answer.upper == pytest.approx(9.0, rel=1e-3)
+    assert answer.upper == pytest.approx(LARGEST_LOCAL_EPSILON + 1.0, rel=1e-3)
+
+
+def test_large_budgets_stay_bracketed() -> None:
+    """The bracket used to jump from [3.828, 3.831] to [0, 4.559] at 8.1."""
+    for budget in (7.9, 8.1, 10.0):
+        known = BlanketRandomizer(local_epsilon=budget, blanket=0.5)
+        reports = dp.ShuffledReports(users=2000, randomizer=known, population=60_000, rounds=300)
+        answer = dp.account(reports).epsilon(delta=1e-5)
+        assert answer.upper < 1.005 * answer.lower
+
+
+@pytest.mark.parametrize("budget", [9.0, 12.0, 16.0])
+def test_the_upper_side_of_large_budgets_is_above_the_formula(budget: float) -> None:
+    odds = Fraction(str(mpmath.exp(mpmath.mpf(budget))))
+    randomizer = BlanketRandomizer(local_epsilon=budget, blanket=0.5)
+    reports = dp.ShuffledReports(users=12, randomizer=randomizer)
+    pair = blanket_shuffled_upper(reports, REPLACE)[0][0]
+    for ratio in (1.0, 1.5, 20.0, 150.0, 5000.0):
+        exact = formula(odds, Fraction(1, 2) / (odds - 1), 12, Fraction(1), Fraction(ratio))
+        assert profile(pair, ratio) >= float(exact) * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ __all__ = [
     "blanket_shuffled_upper",
 ]
 
-LARGEST_LOCAL_EPSILON = 8.0
+LARGEST_LOCAL_EPSILON = 16.0
 """Beyond it a shuffler hides little, and sums of numbers so far apart take long; other bounds answer."""
 
 _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
@@ -193,8 +193,8 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 def _above(randomizer: BlanketRandomizer, users: int, rate: float, coarseness: float) -> AtomicPair:
     """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
     odds = math.exp(randomizer.local_epsilon)
-    # a smaller share than a tenth of a report in a cap on average is no easier
-    (large, small, rest), _ = _rows(randomizer, _UP, smallest=0.1 / users)
+    # a smaller share than a thousandth of a report in a cap on average is no easier
+    (large, small, rest), _ = _rows(randomizer, _UP, smallest=1e-3 / users)
     weights = (small, small, rest, max(large - small, 0.0))
     kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
     return dominating((_without_nothing(kinds),), coarseness)
