@@ -160,3 +160,19 @@ def test_vacant_seats_hide_nothing_if_the_order_is_kept(vacancy: dict) -> None:
     assert attained > 9.0
     for adjacency in ("zero-out", "replace-one"):
         assert dp.account(run, adjacency=adjacency).epsilon(delta=delta).upper >= attained
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon"), [(0.35, 20.0), (0.4, 16.0), (0.5, 16.0), (0.4, 25.0)]
+)
+def test_the_lower_side_is_that_of_one_batch_far_out(noise: float, epsilon: float) -> None:
+    """Equation (7) of chua2024 with its best set, to the width of an answer: it was 2% below."""
+    steps = 10_000
+    level = np.linspace(0.0, 12.0, 400_001)
+    rest = (steps - 1) * log_ndtr(level / noise)
+    with_record = -np.expm1(log_ndtr((level - 2.0) / noise) + rest)
+    without = -np.expm1(log_ndtr((level - 1.0) / noise) + rest)
+    printed = float(np.max(with_record - np.exp(epsilon) * without))
+    scheme = dp.ShuffledBatches(dataset_size=steps, batch_size=1, epochs=1)
+    answer = dp.account(dp.DPSGD(scheme, noise_multiplier=noise)).delta(epsilon=epsilon)
+    assert 0.9985 * printed <= answer.lower <= answer.upper
