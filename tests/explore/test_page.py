@@ -303,7 +303,7 @@ def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     visit.open(f"#training?{SMALL}")
     visit.page.get_by_label("Noise multiplier", exact=True).fill("-1")
     alert = visit.page.get_by_role("alert")
-    alert.get_by_text("noise_multiplier must be").wait_for(timeout=SECONDS)
+    alert.get_by_text("Noise multiplier must be").wait_for(timeout=SECONDS)
     visit.page.get_by_label("Noise multiplier", exact=True).fill("1")
     visit.page.get_by_label("Your loader, as code").fill("DataLoader(x, shuffle=maybe)")
     alert.get_by_text("shuffle=True or shuffle=False").wait_for(timeout=SECONDS)

@@ -64,7 +64,7 @@ export function bars(rows, { label, target = null, yours = null }) {
   const width = narrow ? 380 : 720, left = narrow ? 138 : 178, right = narrow ? 96 : 108, height = 28 * rows.length + 34;
   const picture = canvas(width, height, label);
   const finite = rows.map((row) => row.upper).filter((value) => value !== null && value !== undefined);
-  const most = Math.max(...finite, target ?? 0, 1e-9) * 1.02;
+  const most = (Math.max(...finite, target ?? 0) || 1) * 1.02; // all of them may be zero
   const across = (value) => left + ((width - left - right) * Math.min(value, most)) / most;
   for (const mark of ticks(0, most)) {
     picture.append(shape("line", { class: "grid", x1: across(mark), x2: across(mark), y1: 4, y2: height - 26 }));
