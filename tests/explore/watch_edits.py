@@ -7,16 +7,15 @@ answer must be dimmed and nothing may be saved or copied.
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from sharpdp.explore import ExploreServer
 from sharpdp.explore.training_view import loader, schemes, slow_schemes
@@ -37,9 +36,12 @@ EDITS: tuple[dict[str, Any], ...] = (
     {"noise_multiplier": 2},
     {"delta": 1e-7, "epochs": 3},
     {"dataset_size": 5000, "noise_multiplier": 0.6},
-    {"epochs": 2, "delta": 1e-6},
+    {"batch_size": 256},
 )
-"""One round each: the page is loaded, and these fields are edited within half a second."""
+"""Fields that are edited together, one set after the other."""
+
+ROUNDS, SAMPLES = 4, 10
+"""How often the page is loaded and edited in all these ways, and how often it is looked at after each."""
 
 SEEN = """() => {
   const all = (where, of = (node) => node.textContent.trim()) => [...document.querySelectorAll(where)].map(of);
@@ -58,7 +60,8 @@ SEEN = """() => {
 @cache
 def answer(question: Question) -> dict[str, list[Any]]:
     """Everything that may be shown for one question."""
-    fields = {**dict(question), "loader": LINE}
+    fields = dict(question)
+    fields["loader"] = LINE.replace("512", str(fields["batch_size"]))
     said = [part for ask in (loader, schemes, slow_schemes) for part in ask(fields)]
     rows = {part["row"]["name"]: part["row"] for part in said if "row" in part}
     yours = rows["your loader"]
@@ -91,39 +94,37 @@ def asked(fields: Mapping[str, str]) -> Question:
     return tuple((name, type(first)(float(fields[name]))) for name, first in FIRST.items())
 
 
-def samples(page: Page, address: str, edits: Mapping[str, Any], count: int) -> Iterator[Any]:
-    """Load the page, edit fields while it answers, and look at it four times a second."""
-    page.goto("about:blank")
-    page.goto(f"{address}#training?{urlencode({'loader': LINE})}")
-    page.locator("#answer svg").first.wait_for(timeout=SECONDS)
-    for name, value in edits.items():
-        page.locator(f"#field-{name}").fill(str(value))
-    for _ in range(count):
-        yield page.evaluate(SEEN)
-        time.sleep(0.25)
-
-
-def watch(server: ExploreServer, count: int) -> list[Any]:
-    """Samples of all rounds."""
+def watch(server: ExploreServer) -> list[Any]:
+    """Samples of a page whose fields are edited while it answers, four in a second."""
+    found = []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_context(reduced_motion="reduce").new_page()
         page.goto(server.address)
         page.get_by_text("answered in").wait_for(timeout=SECONDS)
-        each = -(-count // len(EDITS))
-        found = [seen for edits in EDITS for seen in samples(page, server.address, edits, each)]
+        for number in range(ROUNDS):
+            page.goto("about:blank")
+            page.goto(f"{server.address}#training?{urlencode({'loader': LINE})}")
+            page.locator("#answer svg").first.wait_for(timeout=SECONDS)
+            for edits in EDITS:
+                for name, value in edits.items():
+                    # no question comes twice, since answers are kept
+                    page.locator(f"#field-{name}").fill(f"{value * (1 + number):g}")
+                for _ in range(SAMPLES):
+                    found.append(page.evaluate(SEEN))
+                    time.sleep(0.25)
         browser.close()
     return found
 
 
-def faults(seen: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with one sample."""
-    now, first = asked(seen["fields"]), tuple(FIRST.items())
+def faults(seen: Mapping[str, Any], before: Collection[Question]) -> Iterator[str]:
+    """What is wrong with one sample, which shows what stands in the fields or what was asked before."""
+    now = asked(seen["fields"])
     if is_of(seen, now):
         return
-    if not is_of(seen, first):
+    if not any(is_of(seen, question) for question in before):
         yield "of two questions"
-    if all(set(seen["words"]) - set(answer(each)["words"]) for each in (now, first)):
+    if all(set(seen["words"]) - set(answer(each)["words"]) for each in (now, *before)):
         yield "false sentences"
     if not seen["dimmed"]:
         yield "old but not dimmed"
@@ -133,15 +134,13 @@ def faults(seen: Mapping[str, Any]) -> Iterator[str]:
 
 def main() -> None:
     """Print how many samples show what; the exit code is 1 if something is wrong with one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=200)
-    count = parser.parse_args().samples
     # one process: the questions of an answer wait for each other, as on a busy machine
     with ExploreServer(0, Pool(1)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        found = watch(server, count)
+        found = watch(server)
         server.shutdown()
-    wrong = Counter(fault for seen in found for fault in faults(seen))
+    before = dict.fromkeys([tuple(FIRST.items()), *(asked(seen["fields"]) for seen in found)])
+    wrong = Counter(fault for seen in found for fault in faults(seen, before))
     print(f"{len(found)} samples, {sum(bool(seen['bars']) for seen in found)} with an answer")
     for fault in ("of two questions", "false sentences", "old but not dimmed", "old and can be saved"):
         print(f"{wrong[fault]:4d} {fault}")

@@ -102,16 +102,15 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
   const inside = (value, log) => value !== null && Number.isFinite(value) && (!log || value > 1e-300);
   const xs = series.flatMap((line) => line.x).filter((value) => inside(value, xLog));
   const ys = series.flatMap((line) => [...line.lower, ...line.upper]).filter((value) => inside(value, yLog));
-  if (!xs.length || !ys.length) return picture;
   const range = (values, log) => {
-    let low = Math.min(...values), high = Math.max(...values);
-    if (log) return [Math.max(low, high * 1e-16), high];
+    let low = Math.min(...values, ...(values.length ? [] : [1])), high = Math.max(low, ...values);
+    if (log) return high > low ? [Math.max(low, high * 1e-16), high] : [low / 2, high * 2];
     low = Math.min(low, 0);
     return [low, high > low ? high : low + 1];
   };
   const [x0, x1] = range(xs, xLog), [y0, y1] = square ? [0, 1] : range(ys, yLog);
   const part = (value, low, high, log) =>
-    log ? Math.log(Math.max(value, low) / low) / Math.log(high / low || 2) : (value - low) / (high - low);
+    log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low);
   const across = (value) => left + (width - left - right) * part(value, x0, x1, xLog);
   const down = (value) => height - bottom - (height - top - bottom) * Math.min(1.02, part(value, y0, y1, yLog));
   for (const mark of xLog ? decades(x0, x1) : ticks(x0, x1)) {
