@@ -1,6 +1,6 @@
 """Fields edited while the page answers, in a real browser: whatever is shown belongs to one question.
 
-The server is the real one, but the answers are made up: every word of a part repeats the fields that it was
+The server is the real one, but the answers are made up: the words of a part repeat the fields that it was
 asked with, so that each state of the page tells which questions it shows. Every state is looked at.
 """
 
@@ -38,58 +38,74 @@ def told(fields: Mapping[str, Any]) -> str:
     return " ".join(f"⟨{name}:{entries[name]}⟩" for name in names)
 
 
-def row(fields: Mapping[str, Any], name: str, size: float) -> dict[str, Any]:
-    words = told(fields)
-    return {"name": name, "note": words, "lower": size, "upper": size, "snippets": {"python": words}, "plan": {}, **bracket(words)}  # fmt: skip
-
-
 def bracket(words: str) -> dict[str, Any]:
-    return {"lower": 1.0, "upper": 2.0, "shown": words, "least": words, "most": words, "rigor": words}
+    said = dict.fromkeys(("shown", "least", "most", "rigor", "note", "neighbors"), words)
+    return {**said, "lower": 1.0, "upper": 2.0}
+
+
+def row(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    words = told(fields)
+    return {"name": name, **bracket(words), "snippets": {"python": words}, "plan": {}}
 
 
 def point(fields: Mapping[str, Any], local_epsilon: float) -> dict[str, Any]:
-    words = bracket(told(fields))
-    return {"local_epsilon": local_epsilon, **words, "error": 0.1, "without_shuffler": words, "users": fields["users"]}  # fmt: skip
+    said = bracket(told(fields))
+    more = {"error": 0.1, "users": fields["users"], "without_shuffler": said}
+    return {**said, **more, "local_epsilon": local_epsilon}
 
 
 def curve(fields: Mapping[str, Any]) -> dict[str, Any]:
-    words = told(fields)
-    line = {"x": [0.1, 1.0], "lower": [0.5, 0.1], "upper": [0.6, 0.2]}
-    return {"index": 0, "label": words, "epsilon": bracket(words), "neighbors": words, **line, "snippets": {"python": words}}  # fmt: skip
+    line = {"x": [0.1, 1.0], "lower": [0.5, 0.1], "upper": [0.6, 0.2], "index": 0, "runs": 1}
+    return {**row(fields, ""), "label": told(fields), "epsilon": bracket(told(fields)), **line}
 
 
 def bound(fields: Mapping[str, Any]) -> dict[str, Any]:
-    words = told(fields)
-    return {"name": "it", "side": "upper", "kind": "upper", "title": words, "value": 1.0, "shown": words,
-            "condition": words, "reason": "", "source": words}  # fmt: skip
+    said = dict.fromkeys(("title", "shown", "condition", "source"), told(fields))
+    return {**said, "name": "it", "side": "upper", "kind": "upper", "value": 1.0, "reason": ""}
+
+
+def report(fields: Mapping[str, Any]) -> dict[str, Any]:
+    run, epsilon = told(fields), bracket(told(fields))
+    return {"name": "", "verdict": "confirmed", "lines": [], "run": run, "epsilon": epsilon}
+
+
+def total(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {**curve(fields), "plan": dict(fields)}
 
 
 def ledger(fields: Mapping[str, Any]) -> dict[str, Any]:
-    made = {"lines": [], "budget": fields["budget"], "delta": fields["delta"], "remaining": 0.5}
-    return {"made": {**made, "epsilon": bracket(told(fields))}, "refused": [told(fields)], "file": ""}
+    made = {
+        **fields,
+        "epsilon": bracket(told(fields)),
+        "lines": [],
+        "remaining": 0.5,
+        "left": "50%",
+    }
+    return {"made": made, "refused": [told(fields)], "file": ""}
 
 
 ANSWERS: dict[str, Callable[[Mapping[str, Any]], list[dict[str, Any]]]] = {
     "training-loader": lambda asked: [
-        {"why": told(asked), "batch_size": asked["batch_size"]}, {"row": row(asked, "your loader", 9)},
+        {"why": told(asked), "batch_size": asked["batch_size"]},
+        {"row": row(asked, "your loader")},
         {"suggestions": [told(asked)]},
     ],
-    "training-schemes": lambda asked: [{"row": row(asked, "Poisson", 1)}, {"row": row(asked, "fixed size", 3)}],
-    "training-slow-schemes": lambda asked: [{"same": "shuffled"}, {"row": row(asked, "kept bins", 12)}],
+    "training-schemes": lambda asked: [
+        {"row": row(asked, "Poisson")},
+        {"row": row(asked, "fixed size")},
+    ],
+    "training-slow-schemes": lambda asked: [{"same": "shuffled"}, {"row": row(asked, "kept bins")}],
     "training-noise": lambda asked: [{"noise": {"name": "Poisson", "shown": told(asked)}}],
-    "collection-design": lambda asked: [{"code": row(asked, "", 1)}, {"chosen": point(asked, 4.0)}],
-    "collection-picture": lambda asked: [{"point": point(asked, 2.0)}, {"point": point(asked, 5.6)}],
+    "collection-design": lambda asked: [{"code": row(asked, "")}, {"chosen": point(asked, 4.0)}],
+    "collection-picture": lambda asked: [{"point": point(asked, at)} for at in (2.0, 5.6)],
     "collection-limit": lambda asked: [{"limit": {"reason": told(asked)}}],
     "curves": lambda asked: [{"curve": curve(asked)}],
     "curves-bounds": lambda asked: [{"bounds": [bound(asked)]}],
-    "curves-drawn": lambda asked: [{"line": {"name": "upper it", "x": [0.1, 1.0], "y": [0.6, 0.3]}}],
-    "officer-reports": lambda asked: [
-        {"report": {"name": "", "verdict": "confirmed", "lines": [], "epsilon": bracket(told(asked)), "run": told(asked)}},
-        {"total": {**curve(asked), "runs": 1, "plan": {"delta": asked["delta"], "reports": asked["reports"]}}},
-    ],
+    "curves-drawn": lambda _: [{"line": {"name": "upper it", "x": [0.1, 1.0], "y": [0.6, 0.3]}}],
+    "officer-reports": lambda asked: [{"report": report(asked)}, {"total": total(asked)}],
     "officer-risk": lambda asked: [{"risk": [told(asked)], "assumptions": [told(asked)]}],
     "officer-ledger": lambda asked: [ledger(asked)],
-}  # fmt: skip
+}
 
 AT_ONCE = ("training-schemes", "collection-design", "curves", "officer-reports")
 """The others take their time."""
@@ -121,7 +137,7 @@ def server() -> Iterator[ExploreServer]:
 
 
 @pytest.fixture
-def visit(browser: Any, server: ExploreServer) -> Iterator[Visit]:  # noqa: F811
+def visit(browser: Any, server: ExploreServer) -> Iterator[Visit]:
     made = Visit(browser, server)
     made.page.add_init_script(LOOK)
     yield made
@@ -133,7 +149,7 @@ LOOK = """addEventListener("DOMContentLoaded", () => {
   const look = () => {
     const answer = document.getElementById("answer");
     const state = JSON.stringify({
-      fields: Object.fromEntries([...document.querySelectorAll("#fields :is(input[type=text], textarea, select)")]
+      fields: Object.fromEntries([...document.querySelectorAll("#fields [id]:not([type=file])")]
         .map((node) => [node.id.slice(6), node.value])),
       words: answer.textContent,
       dimmed: answer.matches(".stale") || [...answer.children].some((card) => card.matches(".stale")),
@@ -142,7 +158,8 @@ LOOK = """addEventListener("DOMContentLoaded", () => {
     });
     if (window.states.at(-1) !== state) window.states.push(state);
   };
-  new MutationObserver(look).observe(document.getElementById("answer"), { subtree: true, childList: true, attributes: true });
+  const all = { subtree: true, childList: true, attributes: true };
+  new MutationObserver(look).observe(document.getElementById("answer"), all);
   addEventListener("input", (event) => event.target.matches("select") || look());
   addEventListener("change", look); // which is what a choice is heard by
 });"""
@@ -162,14 +179,17 @@ def shown(words: str) -> dict[str, set[str]]:
     found = defaultdict(set)
     for name, value in re.findall(r"⟨(\w+):(.*?)⟩", words, re.DOTALL):
         found[name].add(plain(value))
-    for name, pattern in (("delta", r"δ = ([\d.]+e-\d+)"), ("target_epsilon", r"noise for ε = ([\d.]+)")):
+    for name, pattern in {
+        "delta": r"δ = ([\d.e-]+)",
+        "target_epsilon": r"noise for ε = ([\d.]+)",
+    }.items():
         found[name] |= {plain(value) for value in re.findall(pattern, words)}
     found["kind"] |= {kind for title, kind in KINDS.items() if title in words}
     return found
 
 
 def looked_at(visit: Visit) -> tuple[int, int]:
-    """Check every state so far; how many showed the answer to another question, and to the one in the fields."""
+    """Check every state so far; how many showed another question's answer, and that of the fields."""
     old = new = 0
     for state in visit.page.evaluate("window.states.map((state) => JSON.parse(state))"):
         said = shown(state["words"])
@@ -177,7 +197,9 @@ def looked_at(visit: Visit) -> tuple[int, int]:
         assert all(len(values) <= 1 for values in said.values()), said
         if not state["words"]:
             continue
-        if all(value == plain(fields[name]) for name in said if name in fields for value in said[name]):
+        if all(
+            value == plain(fields[name]) for name in said if name in fields for value in said[name]
+        ):
             new += 1
         else:
             old += 1
@@ -186,7 +208,7 @@ def looked_at(visit: Visit) -> tuple[int, int]:
     return old, new
 
 
-TRAINING = "dataset_size=600&batch_size=60&epochs=1&target_epsilon=2&loader=DataLoader(data,batch_size=60)"
+TRAINING = "dataset_size=600&epochs=1&target_epsilon=2&loader=DataLoader(data,batch_size=60)"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +252,9 @@ def test_a_wrong_field_dims_the_answer_until_it_is_right(visit: Visit) -> None:
     visit.open(f"#training?{TRAINING}")
     visit.answered()
     words = visit.page.locator("#answer").text_content()
-    size, epochs = (visit.page.get_by_label(name, exact=True) for name in ("Data set size", "Epochs"))
+    size, epochs = (
+        visit.page.get_by_label(name, exact=True) for name in ("Data set size", "Epochs")
+    )
     size.fill("many")
     epochs.fill("2")  # which is fine, but the other field still has no number
     visit.page.wait_for_timeout(500)

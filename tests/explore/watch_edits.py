@@ -1,4 +1,4 @@
-"""The training view edited while it answers, sampled in a real browser: `python -m tests.explore.watch_edits`.
+"""The training view edited while it answers, 200 times looked at: `python -m tests.explore.watch_edits`.
 
 Every sample is compared with what the functions behind the page say of each question that was asked: its
 bars, sentences and code must all be of one question, and if that is not the question in the fields, the
@@ -7,15 +7,14 @@ answer must be dimmed and nothing may be saved or copied.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
-
-from playwright.sync_api import sync_playwright
 
 from sharpdp.explore import ExploreServer
 from sharpdp.explore.training_view import loader, schemes, slow_schemes
@@ -44,12 +43,14 @@ ROUNDS, SAMPLES = 4, 10
 """How often the page is loaded and edited in all these ways, and how often it is looked at after each."""
 
 SEEN = """() => {
-  const all = (where, of = (node) => node.textContent.trim()) => [...document.querySelectorAll(where)].map(of);
+  const text = (node) => node.textContent.trim();
+  const all = (where, of = text) => [...document.querySelectorAll(where)].map(of);
+  const within = (node, where) => [...node.querySelectorAll(where)].map(text);
   return {
     fields: Object.fromEntries(all("#fields input[type=text]", (node) => [node.id.slice(6), node.value])),
     dimmed: !!document.querySelector("#answer.stale, #answer .stale"),
-    bars: all("#answer svg g", (bar) => [...bar.querySelectorAll("text")].map((text) => text.textContent)),
-    rows: all("#answer tbody tr", (row) => [...row.querySelectorAll("td")].slice(0, 2).map((cell) => cell.textContent)),
+    bars: all("#answer svg g", (bar) => within(bar, "text")),
+    rows: all("#answer tbody tr", (row) => within(row, "td").slice(0, 2)),
     words: all("#answer .claim, #answer .card:first-child:has(.claim) > .note"),
     code: all("#answer pre"),
     saves: all("#answer button:enabled").filter((label) => /^(Save|Copy|Report|BibTeX)/.test(label)),
@@ -96,6 +97,8 @@ def asked(fields: Mapping[str, str]) -> Question:
 
 def watch(server: ExploreServer) -> list[Any]:
     """Samples of a page whose fields are edited while it answers, four in a second."""
+    from playwright.sync_api import sync_playwright  # this module is collected where it is missing
+
     found = []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -117,34 +120,35 @@ def watch(server: ExploreServer) -> list[Any]:
     return found
 
 
-def faults(seen: Mapping[str, Any], before: Collection[Question]) -> Iterator[str]:
+def faults(seen: Mapping[str, Any], before: Collection[Question]) -> dict[str, bool]:
     """What is wrong with one sample, which shows what stands in the fields or what was asked before."""
     now = asked(seen["fields"])
-    if is_of(seen, now):
-        return
-    if not any(is_of(seen, question) for question in before):
-        yield "of two questions"
-    if all(set(seen["words"]) - set(answer(each)["words"]) for each in (now, *before)):
-        yield "false sentences"
-    if not seen["dimmed"]:
-        yield "old but not dimmed"
-    if seen["saves"]:
-        yield "old and can be saved"
+    is_old = not is_of(seen, now)
+    return {
+        "of two questions": is_old and not any(is_of(seen, question) for question in before),
+        "false sentences": is_old
+        and all(set(seen["words"]) - set(answer(each)["words"]) for each in (now, *before)),
+        "old but not dimmed": is_old and not seen["dimmed"],
+        "old and can be saved": is_old and bool(seen["saves"]),
+    }
 
 
 def main() -> None:
-    """Print how many samples show what; the exit code is 1 if something is wrong with one."""
+    """Write how many samples show what; the exit code is 1 if something is wrong with one."""
     # one process: the questions of an answer wait for each other, as on a busy machine
     with ExploreServer(0, Pool(1)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         found = watch(server)
         server.shutdown()
     before = dict.fromkeys([tuple(FIRST.items()), *(asked(seen["fields"]) for seen in found)])
-    wrong = Counter(fault for seen in found for fault in faults(seen, before))
-    print(f"{len(found)} samples, {sum(bool(seen['bars']) for seen in found)} with an answer")
-    for fault in ("of two questions", "false sentences", "old but not dimmed", "old and can be saved"):
-        print(f"{wrong[fault]:4d} {fault}")
-    raise SystemExit(bool(wrong))
+    about = sum(bool(seen["bars"]) and is_of(seen, asked(seen["fields"])) for seen in found)
+    wrong: Counter[str] = Counter()
+    for seen in found:
+        wrong.update(faults(seen, before))
+    lines = [f"{len(found)} samples, {about} of them about what stands in the fields"]
+    lines += [f"{count:4d} {fault}" for fault, count in wrong.items()]
+    sys.stdout.write("\n".join(lines) + "\n")
+    raise SystemExit(any(wrong.values()))
 
 
 if __name__ == "__main__":

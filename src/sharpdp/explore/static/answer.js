@@ -35,7 +35,7 @@ export class Answer {
 
   // Whether all is known that a card needs.
   has(card) {
-    return card.needs.every((name) => this.asked[name]?.done ?? true);
+    return card.needs.every((name) => !this.asked[name] || (this.asked[name].done && !this.asked[name].error));
   }
 
   draw(card, set) {

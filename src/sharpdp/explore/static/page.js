@@ -185,7 +185,7 @@ function meant(text, field) {
   const [, digits, unit] = text.match(/^(\d+(?:\.\d+)?)\s?([kKM%])$/) ?? [];
   const value = digits ? Number((digits * UNITS[unit]).toPrecision(12)) : NaN;
   if (digits && (!field.whole || Number.isInteger(value))) return ` Write ${plainNumber(value)}.`;
-  if (!field.whole && NUMBER.test(text.replace(",", "."))) return ` Write ${text.replace(",", ".")}.`;
+  if (!field.whole && text.includes(",") && NUMBER.test(text.replace(",", "."))) return ` Write ${text.replace(",", ".")}.`;
   return "";
 }
 
@@ -251,21 +251,15 @@ function ask() {
 
 function heard(name, asked, message) {
   if (current?.asked[name] !== asked) return;
-  if (message.progress) return busy(message.progress);
+  if (message.progress) return isCurrent() && busy(message.progress);
   current.ask([shown].filter(Boolean)); // a part may lead to another question
   dirty.add(name);
   queue();
 }
 
-// Says what is wrong, or that all is done; an answer to another question than that in the fields is dimmed and not saved.
+// Says what is wrong, or that all is done. An answer to another question than that in the fields is dimmed and not saved.
 function settle() {
   if (isCurrent()) follow(VIEWS[view].told?.(current.parts) ?? {});
-  const fault = Object.values(wrong).find(Boolean) ?? (isCurrent() ? inWords(current.error) : "");
-  complain(fault);
-  if (fault || (isCurrent() && current.done)) {
-    by("status").className = "";
-    by("status").textContent = fault ? "" : Object.keys(current.asked).length ? `answered in ${current.seconds} s` : "No report yet.";
-  }
   const isStale = !isCurrent() || shown !== current;
   by("answer").classList.toggle("stale", isStale);
   by("answer").setAttribute("aria-busy", String(isStale));
@@ -273,6 +267,11 @@ function settle() {
     const isOff = isStale || !shown.has(VIEWS[view].cards[index]);
     for (const button of slot.querySelectorAll("button.export")) button.disabled = isOff;
   });
+  const fault = Object.values(wrong).find(Boolean) ?? (isCurrent() ? inWords(current.error) : "");
+  complain(fault);
+  if (fault ? isRight() && !current.done : isStale || !current.done) return;
+  by("status").className = "";
+  by("status").textContent = fault ? "" : Object.keys(current.asked).length ? `answered in ${current.seconds} s` : "No report yet.";
 }
 
 // Fields that stand for what the answer says, since the pasted line counts more.

@@ -100,12 +100,14 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
   const left = narrow ? 56 : 66, right = 16, top = 12, bottom = 48;
   const picture = canvas(width, height, label);
   const inside = (value, log) => value !== null && Number.isFinite(value) && (!log || value > 1e-300);
+  const heights = series.flatMap((line) => [...line.lower, ...line.upper]);
+  yLog &&= heights.some((value) => inside(value, true)); // zeros alone have no logarithms
   const xs = series.flatMap((line) => line.x).filter((value) => inside(value, xLog));
-  const ys = series.flatMap((line) => [...line.lower, ...line.upper]).filter((value) => inside(value, yLog));
+  const ys = heights.filter((value) => inside(value, yLog));
   const range = (values, log) => {
-    let low = Math.min(...values, ...(values.length ? [] : [1])), high = Math.max(low, ...values);
+    const all = log ? values : [0, ...values];
+    const low = Math.min(...all), high = Math.max(...all);
     if (log) return high > low ? [Math.max(low, high * 1e-16), high] : [low / 2, high * 2];
-    low = Math.min(low, 0);
     return [low, high > low ? high : low + 1];
   };
   const [x0, x1] = range(xs, xLog), [y0, y1] = square ? [0, 1] : range(ys, yLog);
