@@ -74,14 +74,8 @@ def total(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ledger(fields: Mapping[str, Any]) -> dict[str, Any]:
-    made = {
-        **fields,
-        "epsilon": bracket(told(fields)),
-        "lines": [],
-        "remaining": 0.5,
-        "left": "50%",
-    }
-    return {"made": made, "refused": [told(fields)], "file": ""}
+    said = {"epsilon": bracket(told(fields)), "lines": ["one"], "remaining": 0.5, "left": "50%"}
+    return {"made": {**fields, **said}, "refused": [], "file": ""}
 
 
 ANSWERS: dict[str, Callable[[Mapping[str, Any]], list[dict[str, Any]]]] = {
