@@ -7,6 +7,7 @@ words, where one of them is missing.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -289,6 +290,32 @@ def test_digits_that_are_read_off_are_rounded_outwards(visit: Visit) -> None:
     ]  # fmt: skip
 
 
+def test_zeros_and_level_curves_have_an_ordinary_axis(visit: Visit) -> None:
+    """As of a delta of one half, of noise 1e9, and of a divergence that every order has."""
+    visit.open("#curves?delta=none")  # nothing is asked
+    draw = """async (level) => {
+      const { bars, curves } = await import("/pictures.js");
+      const ends = [level, level];
+      const bar = bars([{ name: "", shown: "", lower: level, upper: level }], { label: "" });
+      const axes = { label: "", xLabel: "", yLabel: "", yLog: true };
+      const curve = curves([{ label: "", x: [0, 1], lower: ends, upper: ends }], axes);
+      curve.follow(() => {});
+      const soft = (picture) => [...picture.querySelectorAll("text.soft")];
+      const marks = (picture) => soft(picture).map((node) => Number(node.textContent));
+      const points = curve.querySelector("polyline").getAttribute("points");
+      return [Math.max(...marks(bar)), marks(curve), points];
+    }"""
+    top, marks, points = visit.page.evaluate(draw, 0.0)
+    assert top == 1.0
+    assert min(marks) == 0.0
+    assert max(marks) == 1.0
+    assert "NaN" not in points
+    top, marks, points = visit.page.evaluate(draw, 3.0)
+    assert 2.0 <= top <= 3.1
+    assert 2.0 in marks
+    assert "NaN" not in points
+
+
 def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     for view in ("training", "collection", "curves", "officer"):
         visit.open(f"#{view}?{SMALL}&{SMALL_SURVEY}")
@@ -303,7 +330,7 @@ def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     visit.open(f"#training?{SMALL}")
     visit.page.get_by_label("Noise multiplier", exact=True).fill("-1")
     alert = visit.page.get_by_role("alert")
-    alert.get_by_text("noise_multiplier must be").wait_for(timeout=SECONDS)
+    alert.get_by_text("Noise multiplier must be").wait_for(timeout=SECONDS)
     visit.page.get_by_label("Noise multiplier", exact=True).fill("1")
     visit.page.get_by_label("Your loader, as code").fill("DataLoader(x, shuffle=maybe)")
     alert.get_by_text("shuffle=True or shuffle=False").wait_for(timeout=SECONDS)
@@ -312,6 +339,54 @@ def test_bad_fields_get_a_sentence_and_never_a_traceback(visit: Visit) -> None:
     visit.page.evaluate("location.hash = '#toString'")  # no view has this name
     visit.page.locator("#tab-training[aria-selected=true]").wait_for()
     assert "Traceback" not in visit.page.content()
+
+
+def test_a_wrong_value_is_told_under_the_name_of_its_field(visit: Visit) -> None:
+    alert = visit.page.get_by_role("alert")
+    for view, count in (("training", 6), ("collection", 8), ("curves", 1)):
+        visit.open(f"#{view}?delta=none")  # nothing is asked
+        fields = visit.page.locator("#fields input[type=text]").evaluate_all(
+            "nodes => nodes.map(node => [node.id.slice(6), node.labels[0].textContent])"
+        )
+        assert len(fields) == count
+        for name, label in fields:
+            visit.open(f"#{view}?{SMALL}&{SMALL_SURVEY}&{name}=-1")
+            alert.get_by_text(re.compile(f"^{label} must be .* got -1")).wait_for(timeout=SECONDS)
+    visit.open("#training?batch_size=60&dataset_size=6")
+    words = "Batch size must be at most data set size = 6; got 60. Did you swap the two?"
+    alert.get_by_text(words).wait_for(timeout=SECONDS)
+    visit.open("#officer")
+    report = dp.account(dp.Gaussian(noise_multiplier=5.0)).report(format="json")
+    file = {"name": "a.json", "mimeType": "application/json", "buffer": report.encode()}
+    visit.page.get_by_label("Reports").set_input_files([file])
+    for label, good in (("Budget epsilon", "3"), ("Attacker's prior", "0.5"), ("Delta", "1e-5")):
+        field = visit.page.get_by_label(label, exact=True)
+        field.fill("-1")
+        alert.get_by_text(f"{label} must be").wait_for(timeout=SECONDS)
+        field.fill(good)
+
+
+def test_numbers_as_people_write_them_get_a_hint(visit: Visit) -> None:
+    visit.open(f"#training?{SMALL}")
+    noise, size = (
+        visit.page.get_by_label(name, exact=True) for name in ("Noise multiplier", "Data set size")
+    )
+    for field, text, hint in (
+        (noise, "0,8", "a number; got “0,8”. Write 0.8."),
+        (noise, "5%", "a number; got “5%”. Write 0.05."),
+        (noise, "0x10", "a number; got “0x10”."),
+        (noise, "1e999", "a number; got “1e999”."),
+        (noise, "1", ""),
+        (size, "60k", "a whole number; got “60k”. Write 60000."),
+        (size, "1.2M", "a whole number; got “1.2M”. Write 1200000."),
+        (size, "2.5", "a whole number; got “2.5”."),
+        (size, "60,00", "a whole number; got “60,00”."),
+        (size, "1,000", ""),
+    ):
+        field.fill(text)
+        label = field.evaluate("node => node.labels[0].textContent")
+        words = f"{label} must be {hint}" if hint else ""
+        assert visit.page.locator("#error").text_content() == words
 
 
 def test_an_officer_drops_reports(visit: Visit, tmp_path: Path) -> None:

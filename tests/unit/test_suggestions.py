@@ -46,6 +46,11 @@ def test_nothing_is_suggested_without_a_gain(scheme: dp.batches.BatchScheme) -> 
     assert answer(scheme).suggestions(delta=1e-5) == ()
 
 
+def test_nothing_is_suggested_if_epsilon_is_zero() -> None:
+    run = dp.DPSGD(SHUFFLED, noise_multiplier=1e9)
+    assert dp.account(run, relative_width=0.05).suggestions(delta=1e-5) == ()
+
+
 @pytest.mark.parametrize(
     "scheme",
     [

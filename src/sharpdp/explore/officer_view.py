@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpdp._validate import half_open_probability
+from sharpdp._validate import half_open_probability, positive
 from sharpdp.accounting import Guarantee
 from sharpdp.budget import Ledger
 from sharpdp.budget.ledger import PROOF
@@ -90,7 +90,7 @@ def ledger(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         path = Path(folder) / "budget.jsonl"
         kept = Ledger(
             path,
-            epsilon=number(fields, "budget"),
+            epsilon=positive(budget=number(fields, "budget")),
             delta=number(fields, "delta"),
             choice="fixed in advance",
         )

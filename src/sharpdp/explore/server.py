@@ -26,7 +26,9 @@ from sharpdp.storage.json_text import parsed
 
 __all__ = ["ExploreServer", "start"]
 
-SCRIPTS = ("page", "asking", "pictures", "pieces", "training", "collection", "curves", "officer")
+SCRIPTS = (
+    "page", "answer", "asking", "pictures", "pieces", "training", "collection", "curves", "officer",
+)  # fmt: skip
 
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),

@@ -22,7 +22,7 @@ export const curves = {
   questions(values, parts) {
     const { kind, delta } = values;
     const runs = lines(values);
-    const names = checked(values);
+    const names = ticked(values, parts);
     const run = runs[about(values)];
     return {
       curves: { runs, kind, delta },
@@ -39,7 +39,9 @@ export const curves = {
 
 const lines = (values) => values.runs.split("\n").map((line) => line.trim()).filter(Boolean);
 const about = (values) => Math.max(0, Math.min(Math.trunc(Number(values.about)) || 0, lines(values).length - 1));
-const checked = (values) => (values.bounds ? values.bounds.split(",") : []);
+const bound = (row) => `${row.side} ${row.name}`;
+// those of the run that is looked at; the address may have some of another one
+const ticked = (values, parts) => (values.bounds || "").split(",").filter((name) => find(parts["curves-bounds"], "bounds")?.some((row) => bound(row) === name));
 const theorem = (row) => `${row.title} (${row.kind})`;
 
 function drawPicture(values, parts) {
@@ -48,8 +50,8 @@ function drawPicture(values, parts) {
   if (!runs.length) return [];
   const rows = find(parts["curves-bounds"], "bounds") ?? [];
   const single = (parts["curves-drawn"] ?? []).map(({ line }) => {
-    const row = rows.find((each) => `${each.side} ${each.name}` === line.name);
-    const color = 6 + (checked(values).indexOf(line.name) % MOST_BOUNDS);
+    const row = rows.find((each) => bound(each) === line.name);
+    const color = 6 + (ticked(values, parts).indexOf(line.name) % MOST_BOUNDS);
     return row && { label: theorem(row), row, color, dashed: true, x: line.x, lower: line.y, upper: line.y };
   }).filter(Boolean);
   const series = [...runs, ...single];
@@ -77,13 +79,13 @@ function drawBounds(values, parts, set) {
   const rows = find(parts["curves-bounds"], "bounds");
   const runs = (parts.curves ?? []).map((part) => part.curve.label);
   if (!rows) return [];
-  const names = checked(values);
+  const names = ticked(values, parts);
   const hidden = (values.hidden || "").split(",").filter(Boolean);
   const filter = [...new Set(rows.map((row) => row.kind))].map((kind) => toggle(kind === "estimate" ? "estimates" : `${kind} bounds`, !hidden.includes(kind), () =>
     set("hidden", (hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]).join(","))));
   const kept = rows.filter((row) => !hidden.includes(row.kind));
   const cells = kept.map((row) => {
-    const name = `${row.side} ${row.name}`;
+    const name = bound(row);
     const box = element("input", { type: "checkbox", "aria-label": `Draw ${theorem(row)}`, "data-key": `draw ${name}` });
     box.checked = names.includes(name);
     box.disabled = !box.checked && (row.value === null || names.length >= MOST_BOUNDS);

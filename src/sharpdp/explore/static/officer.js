@@ -1,5 +1,5 @@
 // Officer: reports are verified, added up, entered in a ledger, and put into words about attackers.
-import { asCode, card, claim, find, folded, note, save, saveTable, table, tool, tools } from "/pieces.js";
+import { asCode, card, claim, exporting, find, folded, note, save, saveTable, table, tools } from "/pieces.js";
 import { element, shown } from "/pictures.js";
 
 export const officer = {
@@ -74,7 +74,7 @@ function drawLedger(values, parts) {
     claim(over ? "Over budget " : `${left(made)} of the budget remains `,
       `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`),
     ...refused.map((words) => note(words, "note warn")),
-    tools("Ledger", tool("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),
+    tools("Ledger", exporting("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),
     note("Add releases with sharpdp ledger add, or drop the file here again to check it."))];
 }
 

@@ -1,5 +1,5 @@
-// The page: fields of a view in the address, questions whenever one changes, and the answers as they come.
-import { stream } from "/asking.js";
+// The page: fields of a view in the address, a question whenever one changes, and its answer as it comes.
+import { Answer, keyOf } from "/answer.js";
 import { collection } from "/collection.js";
 import { curves } from "/curves.js";
 import { officer } from "/officer.js";
@@ -7,20 +7,24 @@ import { element } from "/pictures.js";
 import { complain } from "/pieces.js";
 import { training } from "/training.js";
 
-// A view has a lead, fields, questions(values, parts) -> {name: what is asked, or null}, and cards, each of which is
-// drawn again whenever one of the answers that it needs has a new part.
+// A view has a lead, fields, questions(values, parts) -> {name: what the server is asked, or null}, and cards, each of
+// which is drawn from the values and parts of one answer, again whenever what it needs has a new part.
 const VIEWS = { training, collection, curves, officer };
+
+const PATIENCE = 400; // milliseconds that an old answer stays for a new one that cannot replace all of its cards yet
 
 const by = (id) => document.getElementById(id);
 
 let view = "training";
 let values = {}; // of all fields, and whatever else a card keeps in the address
+let wrong = {}; // by field: what is wrong with what stands in it
 let controls = {}; // by field: shows a value
-let asked = {}; // by question: {key, parts, stale, error, done, abort}
+let wanted = ""; // the key of the question in the fields
+let current = null; // the last answer that was asked for
+let shown = null; // the answer that is drawn: the current one, or the one before it, dimmed
 let slots = []; // one per card
 let dirty = new Set();
-let invalid = ""; // what is wrong with a field
-let began = 0;
+let isQueued = false;
 let timer = null;
 
 function start() {
@@ -63,10 +67,12 @@ function toAddress() {
 // ---- fields ----
 
 function show(name, given) {
-  for (const each of Object.values(asked)) each.abort.abort();
+  current?.stop();
   view = name;
-  asked = {};
+  current = shown = null;
+  dirty.clear();
   controls = {};
+  wrong = {};
   values = { ...given };
   for (const key of Object.keys(VIEWS)) {
     by(`tab-${key}`).setAttribute("aria-selected", String(key === name));
@@ -86,7 +92,7 @@ function control(field, given) {
   const id = `field-${field.name}`;
   const box = element("div", { class: "field" }, element("label", { for: id }, field.label));
   const first = given ?? field.value ?? "";
-  values[field.name] = field.text || field.choices ? String(first) : field.files ? [] : parsed(String(first), field);
+  values[field.name] = field.text || field.choices ? String(first) : field.files ? [] : field.value;
   if (field.files) box.append(fileChooser(field, id));
   else if (field.choices) box.append(choiceControl(field, id, first));
   else if (field.text) box.append(textControl(field, id, first));
@@ -130,29 +136,25 @@ function numberControl(field, id, first) {
       const raw = field.linear ? Number(slider.value) : Math.exp(Number(slider.value));
       const value = field.whole ? Math.max(1, Math.round(raw)) : Number(raw.toPrecision(3));
       input.value = value;
-      input.removeAttribute("aria-invalid");
-      say(value);
+      take(input.value);
       set(field.name, value, 60);
     });
     nodes.push(slider);
   }
+  const take = (text) => {
+    const { value, fault } = parsed(text, field);
+    input.setAttribute("aria-invalid", String(!!fault));
+    wrong[field.name] = fault;
+    if (!fault) place((values[field.name] = value));
+  };
   controls[field.name] = (value) => {
     input.value = value === null || value === "" ? "" : plainNumber(value);
-    place(Number(value));
+    take(input.value);
   };
   controls[field.name](first);
   input.addEventListener("input", () => {
-    const value = parsed(input.value, field);
-    const bad = Number.isNaN(value) || (value === null && !field.optional);
-    input.setAttribute("aria-invalid", String(bad));
-    if (bad) {
-      clearTimeout(timer);
-      const got = input.value.trim() ? `“${input.value.trim()}”` : "nothing";
-      invalid = `${field.label} must be a ${field.whole ? "whole " : ""}number; got ${got}.`;
-      return complain(invalid);
-    }
-    place(value);
-    set(field.name, value, 300);
+    take(input.value);
+    set(field.name, values[field.name], 300);
   });
   return nodes;
 }
@@ -162,20 +164,39 @@ function plainNumber(value) {
   return number > 0 && number < 1e-3 ? number.toExponential().replace("e-0", "e-") : String(value);
 }
 
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+// The number that a text spells, or a sentence about what is wrong with it.
 function parsed(text, field) {
   const trimmed = text.trim();
-  const grouped = field.whole && /^[1-9]\d{0,2}([,_ ]\d{3})+$/.test(trimmed); // 60,000, but not 0,800
-  const plain = grouped ? trimmed.replace(/[,_ ]/g, "") : trimmed;
-  if (plain === "") return null;
-  const value = Number(plain);
-  return field.whole && Number.isFinite(value) && !Number.isInteger(value) ? NaN : value;
+  if (trimmed === "" && field.optional) return { value: null };
+  const isGrouped = field.whole && /^[1-9]\d{0,2}([,_ ]\d{3})+$/.test(trimmed); // 60,000, but not 0,800
+  const plain = isGrouped ? trimmed.replace(/[,_ ]/g, "") : trimmed;
+  const value = NUMBER.test(plain) ? Number(plain) : NaN;
+  if (Number.isFinite(value) && (!field.whole || Number.isInteger(value))) return { value };
+  const got = trimmed ? `“${trimmed}”` : "nothing";
+  return { fault: `${field.label} must be a ${field.whole ? "whole " : ""}number; got ${got}.${meant(trimmed, field)}` };
+}
+
+const UNITS = { k: 1e3, K: 1e3, M: 1e6, "%": 1e-2 };
+
+// A hint for numbers as people write them.
+function meant(text, field) {
+  const [, digits, unit] = text.match(/^(\d+(?:\.\d+)?)\s?([kKM%])$/) ?? [];
+  const value = digits ? Number((digits * UNITS[unit]).toPrecision(12)) : NaN;
+  if (digits && (!field.whole || Number.isInteger(value))) return ` Write ${plainNumber(value)}.`;
+  if (!field.whole && text.includes(",") && NUMBER.test(text.replace(",", "."))) return ` Write ${text.replace(",", ".")}.`;
+  return "";
 }
 
 function fileChooser(field, id) {
   const input = element("input", { id, type: "file", multiple: "", accept: ".json,.html,.jsonl" });
   const box = element("div", { class: "drop" }, "Drop files here, or choose them:", input);
+  let last = null;
   const take = async (chosen) => {
-    set(field.name, await Promise.all([...chosen].map(async (file) => ({ name: file.name, text: await file.text() }))));
+    last = chosen;
+    const files = await Promise.all([...chosen].map(async (file) => ({ name: file.name, text: await file.text() })));
+    if (last === chosen && box.isConnected) set(field.name, files); // unless others were chosen since, or another view
   };
   input.addEventListener("change", () => take(input.files));
   box.addEventListener("dragover", (event) => { event.preventDefault(); box.classList.add("over"); });
@@ -204,94 +225,100 @@ function fill(name, value) {
 // ---- asking ----
 
 function changed(wait) {
-  invalid = "";
+  wanted = keyOf(values);
   toAddress();
-  busy("computing");
-  began = performance.now();
   clearTimeout(timer);
-  timer = setTimeout(ask, wait);
-}
-
-// Asks what is not being asked already; a question that nobody needs any more is stopped.
-function ask() {
-  const wanted = VIEWS[view].questions(values, parts());
-  for (const [name, body] of Object.entries(wanted)) {
-    const key = body && JSON.stringify(body);
-    const known = asked[name];
-    mark(name);
-    if (known ? known.key === key : !key) continue;
-    known?.abort.abort();
-    if (!body) {
-      delete asked[name];
-    } else {
-      asked[name] = { key, parts: [], stale: known ? (known.parts.length ? known.parts : known.stale) : [], abort: new AbortController() };
-      follow(name, asked[name], body);
-    }
+  if (isRight() && current?.key !== wanted) {
+    busy("computing");
+    timer = setTimeout(ask, wait);
   }
   settle();
 }
 
-async function follow(name, question, body) {
-  const mine = () => asked[name] === question;
-  try {
-    for await (const message of stream(name, body, question.abort.signal)) {
-      if (!mine()) return;
-      if (message.progress) busy(message.progress);
-      if (message.part) learn(name, question, message.part);
-      if (message.error) question.error = message.error;
-      if (message.part || message.error) mark(name);
-    }
-  } catch (fault) {
-    if (mine()) question.error = fault.message;
-  }
-  if (!mine()) return;
-  question.done = true;
-  mark(name);
-  ask(); // an answer may lead to another question
+const isRight = () => !Object.values(wrong).some(Boolean);
+
+// Whether the last answer that was asked for is about what stands in the fields.
+const isCurrent = () => isRight() && current?.key === wanted;
+
+function ask() {
+  const before = current;
+  current = new Answer(VIEWS[view], values, heard);
+  current.ask([before, shown].filter(Boolean));
+  before?.stop(current);
+  setTimeout(queue, PATIENCE);
+  queue();
 }
 
-// A part of an answer; it may also say what stands in a field, since the pasted line counts more.
-function learn(name, question, part) {
-  question.parts.push(part);
-  const told = Object.entries(VIEWS[view].told?.(name, part) ?? {}).filter(([field, value]) => values[field] !== value);
-  for (const [field, value] of told) fill(field, value);
-  if (told.length) toAddress();
+function heard(name, asked, message) {
+  if (current?.asked[name] !== asked) return;
+  if (message.progress) return isCurrent() && busy(message.progress);
+  current.ask([shown].filter(Boolean)); // a part may lead to another question
+  dirty.add(name);
+  queue();
 }
 
-// What is known by question: of one that is asked again the last answer, until a new part comes.
-function parts() {
-  return Object.fromEntries(Object.entries(asked).map(([name, each]) => [name, each.parts.length || each.done ? each.parts : each.stale]));
-}
-
+// Says what is wrong, or that all is done. An answer to another question than that in the fields is dimmed and not saved.
 function settle() {
-  const open = Object.values(asked);
-  const wrong = invalid || (open.find((each) => each.error)?.error ?? "");
-  complain(wrong);
-  if (!open.every((each) => each.done)) return;
+  if (isCurrent()) follow(VIEWS[view].told?.(current.parts) ?? {});
+  const isStale = !isCurrent() || shown !== current;
+  by("answer").classList.toggle("stale", isStale);
+  by("answer").setAttribute("aria-busy", String(isStale));
+  slots.forEach((slot, index) => {
+    const isOff = isStale || !shown.has(VIEWS[view].cards[index]);
+    for (const button of slot.querySelectorAll("button.export")) button.disabled = isOff;
+  });
+  const fault = Object.values(wrong).find(Boolean) ?? (isCurrent() ? inWords(current.error) : "");
+  complain(fault);
+  if (fault ? isRight() && !current.done : isStale || !current.done) return;
   by("status").className = "";
-  const seconds = ((performance.now() - began) / 1000).toFixed(2);
-  by("status").textContent = wrong ? "" : open.length ? `answered in ${seconds} s` : "No report yet.";
+  by("status").textContent = fault ? "" : Object.keys(current.asked).length ? `answered in ${current.seconds} s` : "No report yet.";
+}
+
+// Fields that stand for what the answer says, since the pasted line counts more.
+function follow(told) {
+  const other = Object.entries(told).filter(([name, value]) => values[name] !== value);
+  for (const [name, value] of other) fill(name, value);
+  if (other.length) changed(0);
+}
+
+// A sentence of the server in the words of the fields.
+function inWords(sentence) {
+  return VIEWS[view].fields.reduce((words, { name, label }) => {
+    const place = name.includes("_") ? new RegExp(`\\b${name}\\b(?!=)`, "g") : new RegExp(`^${name}(?= must )`);
+    return words.replace(place, label.charAt(0).toLowerCase() + label.slice(1));
+  }, sentence);
 }
 
 // ---- drawing ----
 
-function mark(name) {
-  if (!dirty.size) requestAnimationFrame(draw);
-  dirty.add(name);
+function queue() {
+  if (!isQueued) requestAnimationFrame(draw);
+  isQueued = true;
 }
 
 function draw() {
-  const known = parts();
+  isQueued = false;
+  const { cards } = VIEWS[view];
+  const fresh = shown === current ? null : cards.map((card) => current.draw(card, set));
+  if (fresh && !replaces(fresh)) return settle();
   const focused = document.activeElement?.dataset?.key;
-  VIEWS[view].cards.forEach((card, index) => {
-    if (!card.needs.some((name) => dirty.has(name))) return;
+  shown = current;
+  cards.forEach((card, index) => {
+    if (!fresh && !card.needs.some((name) => dirty.has(name))) return;
     const open = [...slots[index].querySelectorAll("details")].map((each) => each.open);
-    slots[index].replaceChildren(...card.draw(values, known, set));
+    slots[index].replaceChildren(...(fresh?.[index] ?? shown.draw(card, set)));
     slots[index].querySelectorAll("details").forEach((each, place) => { each.open = open[place] ?? each.open; });
-    slots[index].classList.toggle("stale", card.needs.some((name) => asked[name] && !asked[name].parts.length && !asked[name].done));
   });
   dirty.clear();
+  settle();
   if (focused && document.activeElement === document.body) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+// Whether cards of the current answer take the place of those that are shown: all at once, never some of them.
+function replaces(fresh) {
+  if (!fresh.some((nodes) => nodes.length)) return current.done && !current.error;
+  if (!shown || current.done || performance.now() >= current.began + PATIENCE) return true;
+  return fresh.every((nodes, index) => nodes.length || !slots[index].childElementCount);
 }
 
 function busy(words) {

@@ -64,7 +64,7 @@ export function bars(rows, { label, target = null, yours = null }) {
   const width = narrow ? 380 : 720, left = narrow ? 138 : 178, right = narrow ? 96 : 108, height = 28 * rows.length + 34;
   const picture = canvas(width, height, label);
   const finite = rows.map((row) => row.upper).filter((value) => value !== null && value !== undefined);
-  const most = Math.max(...finite, target ?? 0, 1e-9) * 1.02;
+  const most = (Math.max(...finite, target ?? 0) || 1) * 1.02; // all of them may be zero
   const across = (value) => left + ((width - left - right) * Math.min(value, most)) / most;
   for (const mark of ticks(0, most)) {
     picture.append(shape("line", { class: "grid", x1: across(mark), x2: across(mark), y1: 4, y2: height - 26 }));
@@ -100,18 +100,19 @@ export function curves(series, { label, xLabel, yLabel, xLog = false, yLog = fal
   const left = narrow ? 56 : 66, right = 16, top = 12, bottom = 48;
   const picture = canvas(width, height, label);
   const inside = (value, log) => value !== null && Number.isFinite(value) && (!log || value > 1e-300);
+  const heights = series.flatMap((line) => [...line.lower, ...line.upper]);
+  yLog &&= heights.some((value) => inside(value, true)); // zeros alone have no logarithms
   const xs = series.flatMap((line) => line.x).filter((value) => inside(value, xLog));
-  const ys = series.flatMap((line) => [...line.lower, ...line.upper]).filter((value) => inside(value, yLog));
-  if (!xs.length || !ys.length) return picture;
+  const ys = heights.filter((value) => inside(value, yLog));
   const range = (values, log) => {
-    let low = Math.min(...values), high = Math.max(...values);
-    if (log) return [Math.max(low, high * 1e-16), high];
-    low = Math.min(low, 0);
+    const all = log ? values : [0, ...values];
+    const low = Math.min(...all), high = Math.max(...all);
+    if (log) return high > low ? [Math.max(low, high * 1e-16), high] : [low / 2, high * 2];
     return [low, high > low ? high : low + 1];
   };
   const [x0, x1] = range(xs, xLog), [y0, y1] = square ? [0, 1] : range(ys, yLog);
   const part = (value, low, high, log) =>
-    log ? Math.log(Math.max(value, low) / low) / Math.log(high / low || 2) : (value - low) / (high - low);
+    log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low);
   const across = (value) => left + (width - left - right) * part(value, x0, x1, xLog);
   const down = (value) => height - bottom - (height - top - bottom) * Math.min(1.02, part(value, y0, y1, yLog));
   for (const mark of xLog ? decades(x0, x1) : ticks(x0, x1)) {

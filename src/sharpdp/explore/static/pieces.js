@@ -46,6 +46,13 @@ export function tool(label, act) {
   return button;
 }
 
+// A tool that takes something out of the page; it is off while the answer is not whole or not about the fields.
+export function exporting(label, act) {
+  const button = tool(label, act);
+  button.className = "export";
+  return button;
+}
+
 export function tools(label, ...buttons) {
   return element("div", { class: "tools", role: "group", "aria-label": label }, ...buttons);
 }
@@ -59,14 +66,14 @@ export function toggle(label, pressed, act) {
 // A picture, and its numbers as a file.
 export function figure(picture, name, head, rows) {
   return element("figure", {}, picture, tools(`Files of ${name}`,
-    tool("Save SVG", () => save(`${name}.svg`, standalone(picture), "image/svg+xml")),
+    exporting("Save SVG", () => save(`${name}.svg`, standalone(picture), "image/svg+xml")),
     saveTable(name, head, rows)));
 }
 
 export function saveTable(name, head, rows) {
   const quoted = (cell) => `"${String(cell ?? "").replaceAll('"', '""')}"`;
   const csv = [head, ...rows].map((row) => `${row.map(quoted).join(",")}\n`).join("");
-  return tool("Save CSV", () => save(`${name}.csv`, csv, "text/csv"));
+  return exporting("Save CSV", () => save(`${name}.csv`, csv, "text/csv"));
 }
 
 export function save(name, text, type) {
@@ -110,9 +117,9 @@ export function asCode(title, entry, ...before) {
   };
   draw();
   return card(title, ...before, tools("Forms", ...buttons), place, tools("Copy and save",
-    tool("Copy", (button) => copy(shown(), button)),
+    exporting("Copy", (button) => copy(shown(), button)),
     ...Object.entries({ html: "Report (HTML)", json: "Report (JSON)", bibtex: "BibTeX" }).map(([format, label]) =>
-      tool(label, (button) => file(entry.plan, format, button)))));
+      exporting(label, (button) => file(entry.plan, format, button)))));
 }
 
 async function file(plan, format, button) {

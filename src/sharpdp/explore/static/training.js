@@ -24,7 +24,10 @@ export const training = {
     if (name === "loader") return { batch_size: Number(written[2].replaceAll("_", "")) };
     return name === "batch_size" && values.batch_size ? { loader: values.loader.replace(IN_LINE, `$1${values.batch_size}`) } : {};
   },
-  told: (question, part) => (question === "training-loader" && part.batch_size ? { batch_size: part.batch_size } : {}),
+  told(parts) {
+    const batch_size = find(parts["training-loader"], "batch_size");
+    return batch_size ? { batch_size } : {};
+  },
   questions({ loader, noise_multiplier, dataset_size, batch_size, epochs, delta, target_epsilon }) {
     const run = { loader, dataset_size, batch_size, epochs, delta };
     return {
