@@ -33,6 +33,7 @@ __all__ = [
     "zero_or_scale",
     "scale_or_inf",
     "checked_executor",
+    "closed_probability",
     "count",
     "doubles",
     "elementwise",
@@ -270,6 +271,16 @@ def probability(*, hint: str = "", **argument: object) -> float:
     """
     number = _number(argument, allowed := "in (0, 1]")
     return number if 0 < number <= 1 else _refuse(argument, allowed, number, hint)
+
+
+def closed_probability(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in [0, 1].
+
+    >>> closed_probability(sample_rate=0)
+    0.0
+    """
+    number = _number(argument, allowed := "in [0, 1]")
+    return number if 0 <= number <= 1 else _refuse(argument, allowed, number, hint)
 
 
 def open_probability(*, hint: str = "", **argument: object) -> float:

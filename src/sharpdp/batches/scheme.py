@@ -8,7 +8,7 @@ A scheme is frozen data. It yields the batches of one training run, and the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -218,7 +218,7 @@ class DrawnBatches(HintedKeywords):
         def found(examples: Indices) -> tuple[Indices, Indices]:
             order = np.argsort(examples)
             ascending = examples[order]
-            where, steps = [], []
+            where, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
             for step, batch in enumerate(plan.batches(rng)):
                 first, last = np.searchsorted(batch, (ascending[0], ascending[-1] + 1))
                 inside = batch[first:last]
@@ -263,7 +263,7 @@ class DrawnBatches(HintedKeywords):
         plan: Any = self
         trials, rate = self._size_law()
         share = (places + 1) / trials
-        if share > 1.0:
+        if share > 1.0 or rate == 0.0 or plan.steps == 0:
             return 0.0
         if share <= rate:
             return 1.0
@@ -479,10 +479,16 @@ def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
     return -(-dataset_size // batch_size)
 
 
-def validate_counts(scheme: object, **counts: int) -> None:
-    """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set."""
+def validate_counts(
+    scheme: object, may_be_zero: Container[str] = ("epochs", "steps"), **counts: int
+) -> None:
+    """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set.
+
+    A run may be of no steps; other counts are at least 1 unless they are listed.
+    """
     for name, value in counts.items():
-        object.__setattr__(scheme, name, count(hint=MEANINGS[name], **{name: value}))
+        least = 0 if name in may_be_zero else 1
+        object.__setattr__(scheme, name, count(least=least, hint=MEANINGS[name], **{name: value}))
     dataset_size = getattr(scheme, "dataset_size", None)
     batch_size = getattr(scheme, "batch_size", 1)
     if dataset_size is not None and batch_size > dataset_size:

@@ -5,6 +5,7 @@ import sharpdp.bounds.allocation.kept_bins
 import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.correlated_noise.theorems
 import sharpdp.bounds.cyclic_poisson
+import sharpdp.bounds.degenerate
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement
 import sharpdp.bounds.given.privacy_loss

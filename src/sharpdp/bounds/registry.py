@@ -98,6 +98,8 @@ class Bound:
             of the run: it gets one more argument, in how many rounds pairs that are factors fall, or 0.
         factors: For a bound whose pairs are factors: none of them dominates a step by itself, they
             dominate a round of the run only all together. In how many equal rounds they fall.
+        degenerate: Whether it is about runs in which no record is used, or without noise. Such a theorem
+            is asked about no other runs, and no other theorem about them.
         base: The bound that is converted; None in the registry.
     """
 
@@ -122,6 +124,7 @@ class Bound:
     outdoes_conversion: Condition | None = None
     takes_steps: bool = False
     factors: Rounds | None = None
+    degenerate: bool = False
     base: "Bound | None" = None
 
     def __call__(
@@ -238,7 +241,7 @@ class Bound:
         Returns:
             Whether the theorem says something about it, for some notion of neighbors.
         """
-        if type(mechanism) not in self.of:
+        if type(mechanism) not in self.of or mechanism.degenerate is not self.degenerate:
             return False
         if isinstance(mechanism, DPSGD) and type(mechanism.batches) not in self.batch_scheme:
             return False
@@ -275,6 +278,7 @@ def bound(
     outdoes_conversion: Condition | None = None,
     takes_steps: bool = False,
     factors: Rounds | None = None,
+    degenerate: bool = False,
     name: str = "",
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
@@ -303,6 +307,7 @@ def bound(
         outdoes_conversion: Where it says more than a conversion of it.
         takes_steps: Whether it takes the pairs that it converts one by one.
         factors: In how many rounds its pairs fall if they are factors and no steps.
+        degenerate: Whether it is about runs that use no record or add no noise, and no others.
         name: Another name, if one function is registered twice because a part of what it is about has
             another source.
 
@@ -345,6 +350,7 @@ def bound(
             outdoes_conversion,
             takes_steps,
             factors,
+            degenerate,
         )
         register_once(_REGISTERED, entry, "bound")
         append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))

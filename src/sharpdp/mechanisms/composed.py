@@ -38,6 +38,7 @@ MOST_RECORDS = 1000
 """Larger groups are refused: with so many records sampling hides next to nothing of a group."""
 
 NO_NOISE = "Without noise there is no privacy to account for."
+NOTHING = "no release"
 NO_LESS = "0 is perfect privacy, and larger is less."
 """Hints about arguments that several mechanisms have."""
 
@@ -169,6 +170,21 @@ class Mechanism(HintedKeywords, ABC):
         return chosen(self.adjacencies, adjacency, self.describe())
 
     @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result: not in a run without steps, or with empty batches."""
+        return True
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether there is noise in what is released: not with a noise multiplier of 0."""
+        return True
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether nothing depends on the records, or nothing hides them; both have theorems of their own."""
+        return not (self.uses_records and self.adds_noise)
+
+    @property
     def premise(self) -> Rigor:
         """Rigor of the mechanism's own data, such as a curve that came from another answer."""
         return Rigor.CERTIFIED
@@ -218,7 +234,7 @@ class Repeated(Mechanism):
 
     Args:
         mechanism: what is run.
-        count: how often it is run; 1 to 10^18.
+        count: how often it is run; 0 to 10^18.
 
     Raises:
         InvalidArgument: ``count`` is out of range, or a part would be run more than 10^18 times.
@@ -236,7 +252,7 @@ class Repeated(Mechanism):
         """Check both fields, and that no part is run more often than can be counted."""
         _checked_mechanism("mechanism", self.mechanism)
         hint = "It says how often the mechanism is run."
-        object.__setattr__(self, "count", count(count=self.count, hint=hint))
+        object.__setattr__(self, "count", count(least=0, count=self.count, hint=hint))
         self.parts()
 
     @property
@@ -254,7 +270,9 @@ class Repeated(Mechanism):
         return _described(self.parts())
 
     def parts(self) -> Parts:
-        """The parts of the repeated mechanism, each ``count`` times as often."""
+        """The parts of the repeated mechanism, each ``count`` times as often; none for 0 times."""
+        if self.count == 0:
+            return ()
         return _merged((part, times * self.count) for part, times in self.mechanism.parts())
 
 
@@ -263,10 +281,9 @@ class Sequence(Mechanism):
     """Mechanisms, run one after the other on the same data with fresh randomness.
 
     Args:
-        mechanisms: what is run, in this order; at least one mechanism.
+        mechanisms: what is run, in this order. An empty list stands for a run that releases nothing.
 
     Raises:
-        InvalidArgument: the list is empty.
         WrongType: ``mechanisms`` is not a list, or an entry is not a mechanism.
         Unsupported: the mechanisms share no notion of neighboring data sets.
 
@@ -288,11 +305,6 @@ class Sequence(Mechanism):
         parts = tuple(mechanisms)
         for index, part in enumerate(parts):
             _checked_mechanism(f"mechanisms[{index}]", part)
-        if not parts:
-            raise InvalidArgument(
-                "mechanisms must be a list of at least one mechanism; got an empty one. "
-                "Use Sequence([a, b]) or a + b."
-            )
         self._settle(parts, common(part.adjacencies for part in parts))
 
     @classmethod
@@ -313,6 +325,8 @@ class Sequence(Mechanism):
     def label(self) -> str:
         """The label of its only part, or how many it has."""
         parts = self.parts()
+        if not parts:
+            return NOTHING
         return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts):,} mechanisms"
 
     @property
@@ -368,6 +382,16 @@ class Grouped(Mechanism):
     def label(self) -> str:
         """The label of what is run."""
         return self.mechanism.label
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result of what is run."""
+        return self.mechanism.uses_records
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether there is noise in what is released."""
+        return self.mechanism.adds_noise
 
     @property
     def premise(self) -> Rigor:
@@ -429,6 +453,8 @@ def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
 
 
 def _described(parts: Parts) -> str:
+    if not parts:
+        return NOTHING
     lines = [
         (f"{times:,} x " if times > 1 else "") + part.describe()
         for part, times in parts[:MOST_DESCRIBED]
