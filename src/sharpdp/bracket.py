@@ -435,9 +435,9 @@ def _row(low: float, high: float, quantity: str) -> str:
 
 def _ends(low: float, high: float) -> tuple[str, str]:
     """The two ends rounded outwards, to six digits or to one that their distance can still show."""
-    width, size = high - low, max(abs(low), abs(high))
+    size = max(abs(low), abs(high))
     digits = 6
-    if 0 < width < size < math.inf:
+    if size < math.inf and 0 < (width := high - low) < size:
         digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
     return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
 

@@ -29,6 +29,7 @@ from sharpdp.bracket import Side
 from sharpdp.mechanisms import (
     DPSGD,
     Adjacency,
+    ApproximateDP,
     BestOf,
     CorrelatedNoise,
     Gaussian,
@@ -36,8 +37,9 @@ from sharpdp.mechanisms import (
     LastIterate,
     Mechanism,
     MinSeparation,
+    Sequence,
 )
-from sharpdp.mechanisms.composed import Grouped
+from sharpdp.mechanisms.composed import Grouped, Repeated
 from sharpdp.mechanisms.training import BatchQueries
 from sharpdp.numerics.special import UNIT_ROUNDOFF, down, up
 from sharpdp.pairs.finite import AtomicPair
@@ -73,12 +75,13 @@ bound = partial(
 
 
 @bound(
-    attained_when="any run, since no epsilon is below 0",
+    attained_when="anything is run, since no epsilon is below 0",
     source="dwork2014 Proposition 2.1",
     applies=lambda mechanism: not mechanism.uses_records,
 )
 def no_record_tight(
-    mechanism: DPSGD | LastIterate | CorrelatedNoise | BestOf | Grouped, adjacency: Adjacency
+    mechanism: DPSGD | LastIterate | CorrelatedNoise | BestOf | Sequence | Repeated | Grouped,
+    adjacency: Adjacency,
 ) -> PairCounts:
     """Both sides of a run without steps, or whose batches are empty: there is nothing to tell apart.
 
@@ -98,7 +101,13 @@ def no_record_tight(
     applies=lambda mechanism: _uses(mechanism, Side.UPPER) is not None,
 )
 def no_noise_upper(
-    mechanism: Gaussian | Laplace | DPSGD | LastIterate | CorrelatedNoise | Grouped,
+    mechanism: Gaussian
+    | Laplace
+    | ApproximateDP
+    | DPSGD
+    | LastIterate
+    | CorrelatedNoise
+    | Grouped,
     adjacency: Adjacency,
 ) -> PairCounts:
     """Upper side without noise: a record is revealed if it takes part, and not otherwise.
@@ -126,7 +135,13 @@ def no_noise_upper(
     applies=lambda mechanism: _uses(mechanism, Side.LOWER) is not None,
 )
 def no_noise_lower(
-    mechanism: Gaussian | Laplace | DPSGD | LastIterate | CorrelatedNoise | Grouped,
+    mechanism: Gaussian
+    | Laplace
+    | ApproximateDP
+    | DPSGD
+    | LastIterate
+    | CorrelatedNoise
+    | Grouped,
     adjacency: Adjacency,
 ) -> PairCounts:
     """Lower side without noise: all others contribute nothing, so one sees whether the record takes part.
@@ -157,10 +172,7 @@ def _revealed(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> PairCou
 
 def _pair(rate: float, is_one_sided: bool) -> AtomicPair:
     """A record that is revealed with this chance, on one data set or on both."""
-    if rate == 1.0:
-        everything = (1.0, 1.0)
-        return AtomicPair((), (), (), 1.0, 1.0, infinite_ends=(everything, everything))
-    if not is_one_sided:
+    if rate == 1.0 or not is_one_sided:
         return AtomicPair.approximate(0.0, rate)
     missed = math.log1p(-rate)
     return AtomicPair(
@@ -183,7 +195,7 @@ def _uses(mechanism: Mechanism, side: Side) -> Uses | None:
         return None
     if isinstance(mechanism, Grouped):
         return _group_uses(mechanism, side)
-    if isinstance(mechanism, Gaussian | Laplace):
+    if isinstance(mechanism, Gaussian | Laplace | ApproximateDP):
         return Fraction(1), 1
     if not isinstance(mechanism, BatchQueries) or not isinstance(mechanism.batches, SCHEMES):
         return None

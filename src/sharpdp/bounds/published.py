@@ -116,6 +116,8 @@ def formulas_for(mechanism: Mechanism, quantity: str) -> tuple[Formula, ...]:
     >>> formulas_for(Laplace(1.0), "epsilon")
     ()
     """
+    if mechanism.degenerate:  # formulas divide by the noise, and by the number of rounds
+        return ()
     return tuple(
         entry
         for entry in all_formulas()

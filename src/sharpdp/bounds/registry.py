@@ -459,7 +459,7 @@ def bounds_for(
     >>> [one.name for one in bounds_for(Gaussian(1.0))]
     ['gaussian_tight']
     """
-    if isinstance(mechanism, Repeated | Sequence):
+    if isinstance(mechanism, Repeated | Sequence) and mechanism.uses_records:
         raise InvalidArgument(
             "mechanism must not be composed of others; "
             f"got {mechanism.describe()}. Ask for each of its parts()."

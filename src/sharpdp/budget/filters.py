@@ -91,11 +91,13 @@ class Filter(ABC):
             group_size: In how many records neighbors differ at most.
 
         Returns:
-            The cost, rounded upwards.
+            The cost, rounded upwards; infinite without noise.
 
         Raises:
             Unsupported: nothing finite is known about this mechanism in this quantity.
         """
+        if any(part.uses_records and not part.adds_noise for part, _ in mechanism.parts()):
+            return math.inf
         return self._cost(mechanism, adjacency, checked_group_size(group_size))
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
@@ -287,6 +289,8 @@ class GaussianFilter(Filter):
     ) -> float:
         total = Fraction(0)
         for part, times in mechanism.parts():
+            if not part.uses_records:
+                continue
             if type(part) is not Gaussian:
                 raise Unsupported(
                     f"only Gaussian noise can be added up by its mu; got {part.describe()}. Trade-off "

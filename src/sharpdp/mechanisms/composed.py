@@ -261,6 +261,11 @@ class Repeated(Mechanism):
         return self.mechanism.label
 
     @property
+    def uses_records(self) -> bool:
+        """Whether it is run at all, and a record may enter a result."""
+        return any(part.uses_records for part, _ in self.parts())
+
+    @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Adjacencies of the repeated mechanism."""
         return self.mechanism.adjacencies
@@ -270,9 +275,7 @@ class Repeated(Mechanism):
         return _described(self.parts())
 
     def parts(self) -> Parts:
-        """The parts of the repeated mechanism, each ``count`` times as often; none for 0 times."""
-        if self.count == 0:
-            return ()
+        """The parts of the repeated mechanism, each ``count`` times as often."""
         return _merged((part, times * self.count) for part, times in self.mechanism.parts())
 
 
@@ -324,9 +327,9 @@ class Sequence(Mechanism):
     @property
     def label(self) -> str:
         """The label of its only part, or how many it has."""
-        parts = self.parts()
-        if not parts:
+        if not self.mechanisms:
             return NOTHING
+        parts = self.parts()
         return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts):,} mechanisms"
 
     @property
@@ -334,12 +337,17 @@ class Sequence(Mechanism):
         """Adjacencies that all parts share."""
         return self._adjacencies
 
+    @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result of any part."""
+        return bool(self.mechanisms) and any(part.uses_records for part, _ in self.parts())
+
     def describe(self) -> str:
         """The first parts in one line."""
-        return _described(self.parts())
+        return _described(self.parts()) if self.mechanisms else NOTHING
 
     def parts(self) -> Parts:
-        """The parts of all its mechanisms, equal ones together."""
+        """The parts of all its mechanisms, equal ones together; itself if it has none."""
         return _merged(piece for mechanism in self.mechanisms for piece in mechanism.parts())
 
 
@@ -441,20 +449,21 @@ def _flat(mechanism: Mechanism) -> tuple[Mechanism, ...]:
 
 
 def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
+    """Equal ones together, without empty sequences, or one empty sequence if that is all there is."""
     total: dict[Mechanism, int] = {}
     for mechanism, times in pieces:
+        if times == 0 or (isinstance(mechanism, Sequence) and not mechanism.mechanisms):
+            continue
         total[mechanism] = total.get(mechanism, 0) + times
         if total[mechanism] > LARGEST_COUNT:
             raise InvalidArgument(
                 f"count must be at most 10^18 for each part; got {short_repr(total[mechanism])} times "
                 f"{mechanism.describe()}."
             )
-    return tuple(total.items())
+    return tuple(total.items()) or ((Sequence([]), 1),)
 
 
 def _described(parts: Parts) -> str:
-    if not parts:
-        return NOTHING
     lines = [
         (f"{times:,} x " if times > 1 else "") + part.describe()
         for part, times in parts[:MOST_DESCRIBED]

@@ -160,6 +160,11 @@ class ApproximateDP(Mechanism):
         object.__setattr__(self, "delta", clean)
 
     @property
+    def adds_noise(self) -> bool:
+        """Whether delta is below 1."""
+        return self.delta < 1.0
+
+    @property
     def label(self) -> str:
         """The mechanism in two words."""
         return "approximate DP"
