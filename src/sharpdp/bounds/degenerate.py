@@ -69,8 +69,8 @@ bound = partial(
     batch_scheme=SCHEMES,
     adjacency=Adjacency.NEIGHBORS,
     degenerate=True,
-    holds_when="batches are drawn as the scheme says, for add/remove with the same sample rate and steps "
-    "for both data sets, and nothing else that is released depends on the records",
+    holds_when="batches, if there are any, are drawn as the scheme says, for add/remove with the same "
+    "sample rate and steps for both data sets, and nothing else that is released depends on the records",
 )
 
 

@@ -14,10 +14,10 @@ from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme, EpochScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 from sharpdp.batches.weighted import WeightedPoissonBatches
-from sharpdp.errors import WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 
-__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
+__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries", "check_trains"]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
@@ -214,3 +214,13 @@ class DPSGD(BatchQueries):
 
     def _kind(self) -> str:
         return "DP-SGD"
+
+
+def check_trains(**argument: BatchQueries) -> None:
+    """An error for a run without noise, steps or records: it is accounted for, and not made here."""
+    ((name, run),) = argument.items()
+    if run.degenerate:
+        raise InvalidArgument(
+            f"{name} must have noise, and steps with records, to be trained; got {run.describe()}. "
+            "account(...) answers for it; training without privacy needs no sharpdp."
+        )

@@ -177,10 +177,9 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
     steps: list[tuple[Pair, int]] = []
     for part, times in component.parts():
         usable = _usable(part, adjacency, side)
-        pieces = usable(part, adjacency) if usable else ()
-        if not pieces:
+        if usable is None:
             return None
-        steps += [(pair, count * times) for pair, count in pieces]
+        steps += [(pair, count * times) for pair, count in usable(part, adjacency)]
     return Composition(tuple(steps)).single_pair
 
 
