@@ -37,6 +37,7 @@ from sharpdp.bracket import Bracket, Rigor
 from sharpdp.calibration import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms.composed import NO_LESS_NOISE
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.numerics.underflow import underflow_is_zero
@@ -338,7 +339,7 @@ def compare_samplers(
     True
     """
     asked: dict[str, Any] = {
-        "noise_multiplier": zero_or_scale(noise_multiplier=noise_multiplier),
+        "noise_multiplier": zero_or_scale(noise_multiplier=noise_multiplier, hint=NO_LESS_NOISE),
         "dataset_size": count(dataset_size=dataset_size, hint="It counts examples."),
         "batch_size": count(batch_size=batch_size, hint="It counts examples of a batch."),
         "epochs": count(least=0, epochs=epochs, hint="It counts passes over the data."),

@@ -61,7 +61,6 @@ SCHEMES = (
     BufferedShuffle,
     BallsAndBins,
     RandomAllocation,
-    MinSeparation,
 )
 
 bound = partial(
@@ -197,7 +196,9 @@ def _uses(mechanism: Mechanism, side: Side) -> Uses | None:
         return _group_uses(mechanism, side)
     if isinstance(mechanism, Gaussian | Laplace | ApproximateDP):
         return Fraction(1), 1
-    if not isinstance(mechanism, BatchQueries) or not isinstance(mechanism.batches, SCHEMES):
+    if not isinstance(mechanism, BatchQueries) or not isinstance(
+        mechanism.batches, (*SCHEMES, MinSeparation)
+    ):
         return None
     # of a known loss it is not known how much of a record the last model shows
     if isinstance(mechanism, LastIterate) and mechanism.loss is not None and side is Side.LOWER:

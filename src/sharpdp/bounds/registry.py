@@ -490,5 +490,6 @@ def bounds_for(
             f"adjacency {notion} has no theorem for {mechanism.describe()}. "
             f"What exists: {' and '.join(proved)}."
         )
-    subjects = ", ".join(sorted({entry.subject for entry in all_bounds()}))
+    usual = (entry for entry in all_bounds() if not entry.degenerate)
+    subjects = ", ".join(sorted({entry.subject for entry in usual}))
     raise Unsupported(f"no bound covers {mechanism.describe()}. There are bounds on: {subjects}.")

@@ -39,6 +39,7 @@ MOST_RECORDS = 1000
 
 NO_NOISE = "Without noise there is no privacy to account for."
 NOTHING = "no release"
+NO_LESS_NOISE = "0 is no noise at all."
 NO_LESS = "0 is perfect privacy, and larger is less."
 """Hints about arguments that several mechanisms have."""
 

@@ -16,7 +16,7 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import NO_LESS, Mechanism
+from sharpdp.mechanisms.composed import NO_LESS, NO_LESS_NOISE, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
@@ -48,7 +48,7 @@ class Gaussian(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the noise multiplier."""
-        clean = zero_or_scale(noise_multiplier=self.noise_multiplier)
+        clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
 
     @property
@@ -86,7 +86,7 @@ class Laplace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the scale."""
-        object.__setattr__(self, "scale", zero_or_scale(scale=self.scale))
+        object.__setattr__(self, "scale", zero_or_scale(scale=self.scale, hint=NO_LESS_NOISE))
 
     @property
     def adds_noise(self) -> bool:

@@ -15,7 +15,7 @@ from sharpdp.batches.scheme import BatchScheme, EpochScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 from sharpdp.batches.weighted import WeightedPoissonBatches
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
+from sharpdp.mechanisms.composed import NO_LESS_NOISE, Adjacency, Mechanism, Parts
 
 __all__ = ["ADJACENCIES", "DPSGD", "BatchQueries", "check_trains"]
 
@@ -88,7 +88,7 @@ class BatchQueries(Mechanism):
                 f"batches must be a batch scheme; got {short_repr(self.batches)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
-        clean = zero_or_scale(noise_multiplier=self.noise_multiplier)
+        clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
 
     @property
