@@ -262,7 +262,8 @@ class Guarantee(Tabular):
             )
         ]
         return notebook.headline(
-            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}{self._provided}"
+            self.mechanism.describe(),
+            f"{self.neighbors}, {answer.rigor.by(answer.stated_by)}{self._provided}",
         ) + notebook.table(("delta", "epsilon at least", "at most"), rows)
 
     @keyword_hint
@@ -321,7 +322,9 @@ class Guarantee(Tabular):
         with self._progress("advantage"):
             ends, rigor = self._ends(DELTA, np.zeros(1))
         low, high = ends[0].tolist()
-        return Bracket(low, high, rigor, "advantage", self._context)
+        return Bracket(
+            low, high, rigor, "advantage", self._context, stated_by=self._stated_by(rigor)
+        )
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -463,7 +466,7 @@ class Guarantee(Tabular):
             ends, rigor = self._ends(MU, np.array([smallest]))
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
         low, high = ends[0].tolist()
-        return Bracket(low, high, rigor, "mu", context)
+        return Bracket(low, high, rigor, "mu", context, stated_by=self._stated_by(rigor))
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.
@@ -803,7 +806,16 @@ class Guarantee(Tabular):
         ends = np.stack([low, high], axis=1)[:: 1 if question.rises else -1]
         self._check_order(question, asked, *ends.T)
         context = f"{self._context}{self._width_note(*ends.T)}"
-        return bracketed(question.quantity, question.given, values, ends[index], context, rigor)
+        stated_by = self._stated_by(rigor)
+        return bracketed(
+            question.quantity, question.given, values, ends[index], context, rigor, stated_by
+        )
+
+    def _stated_by(self, rigor: Rigor) -> tuple[str, ...]:
+        """The modules outside sharpdp whose theorems an answer of this rigor may rest on."""
+        if rigor is not Rigor.STATED:
+            return ()
+        return tuple(dict.fromkeys(bound.stated_by for bound in self.bounds if bound.stated_by))
 
     def _ends(self, question: Question, values: Array) -> tuple[Array, Rigor]:
         """At each value the best bound of each side on the worse direction; the rigor of these bounds.
@@ -844,7 +856,7 @@ class Guarantee(Tabular):
             return
         value, ends = float(values[crossed[0]]), (low[crossed[0]], high[crossed[0]])
         free = np.full(values.size, np.inf)
-        sides = []
+        sides, stated = [], dict[str, None]()
         for end, derivations in enumerate((self._best_lower, self._best_upper)):
             # of the answers of a side the one that decides: the largest lower, the smallest upper end
             known = [
@@ -855,15 +867,26 @@ class Guarantee(Tabular):
                 ]
                 if not np.isnan(answer).all()
             ]
-            names = max(known, key=lambda item: item[0])[1].bounds if known else ()
-            sides.append(" with ".join(bound.name for bound in names) or "what is true anyway")
+            deciding = max(known, key=lambda item: item[0])[1].bounds if known else ()
+            stated.update(dict.fromkeys(bound.stated_by for bound in deciding if bound.stated_by))
+            names = (
+                f"{bound.name} (stated by {bound.stated_by})" if bound.stated_by else bound.name
+                for bound in deciding
+            )
+            sides.append(" with ".join(names) or "what is true anyway")
         if question is FNR:  # of the less private side more is missed by an attack
             sides.reverse()
+        blamed = (
+            f"One of them is wrong: sharpdp has checked nothing that {' and '.join(stated)} states. "
+            "Look there first."
+            if stated
+            else "This is a defect of sharpdp; please report it as SECURITY.md says, and trust neither."
+        )
         raise Contradiction(
             f"two theorems contradict each other about {question.quantity} at "
             f"{question.given}={value:g} of {self.mechanism.describe()}, {self.neighbors}: it is at "
-            f"least {float(ends[0])!r} by {sides[0]} and at most {float(ends[1])!r} by {sides[1]}. This "
-            "is a defect of sharpdp; please report it as SECURITY.md says, and trust neither."
+            f"least {float(ends[0])!r} by {sides[0]} and at most {float(ends[1])!r} by {sides[1]}. "
+            f"{blamed}"
         )
 
     def _worth_asking(self, question: Question, values: Array) -> Sequence[Derivation]:

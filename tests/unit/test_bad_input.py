@@ -67,8 +67,7 @@ WRONG_CALLS = [
     (
         lambda: Gaussian(noise_multiplier=True),
         WrongType,
-        "noise_multiplier must be at least 0; got True. True and False are not taken for "
-        "1 and 0.",
+        "noise_multiplier must be at least 0; got True. True and False are not taken for 1 and 0.",
     ),
     (
         lambda: Gaussian(noise_multiplier=[0.8, 1.0]),

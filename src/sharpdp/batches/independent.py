@@ -451,7 +451,9 @@ def settled_steps(
         )
     if steps is not None:
         return count(least=0, steps=steps, hint="It counts batches, over all epochs.")
-    passes = count(least=0, epochs=epochs, hint="It counts passes over the data; steps= counts batches.")
+    passes = count(
+        least=0, epochs=epochs, hint="It counts passes over the data; steps= counts batches."
+    )
     if dataset_size is None or batch_size is None:
         raise InvalidArgument(
             f"epochs must come with dataset_size and batch_size; got epochs={short_repr(passes)} "

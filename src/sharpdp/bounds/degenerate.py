@@ -100,13 +100,7 @@ def no_record_tight(
     applies=lambda mechanism: _uses(mechanism, Side.UPPER) is not None,
 )
 def no_noise_upper(
-    mechanism: Gaussian
-    | Laplace
-    | ApproximateDP
-    | DPSGD
-    | LastIterate
-    | CorrelatedNoise
-    | Grouped,
+    mechanism: Gaussian | Laplace | ApproximateDP | DPSGD | LastIterate | CorrelatedNoise | Grouped,
     adjacency: Adjacency,
 ) -> PairCounts:
     """Upper side without noise: a record is revealed if it takes part, and not otherwise.
@@ -134,13 +128,7 @@ def no_noise_upper(
     applies=lambda mechanism: _uses(mechanism, Side.LOWER) is not None,
 )
 def no_noise_lower(
-    mechanism: Gaussian
-    | Laplace
-    | ApproximateDP
-    | DPSGD
-    | LastIterate
-    | CorrelatedNoise
-    | Grouped,
+    mechanism: Gaussian | Laplace | ApproximateDP | DPSGD | LastIterate | CorrelatedNoise | Grouped,
     adjacency: Adjacency,
 ) -> PairCounts:
     """Lower side without noise: all others contribute nothing, so one sees whether the record takes part.
@@ -166,10 +154,10 @@ def _revealed(mechanism: Mechanism, adjacency: Adjacency, side: Side) -> PairCou
         alone or side is Side.LOWER
     )
     rate = up(chance) if side is Side.UPPER else down(chance)
-    return ((_pair(min(max(rate, 0.0), 1.0), is_one_sided), rounds),)
+    return ((_pair(min(max(rate, 0.0), 1.0), is_one_sided=is_one_sided), rounds),)
 
 
-def _pair(rate: float, is_one_sided: bool) -> AtomicPair:
+def _pair(rate: float, *, is_one_sided: bool) -> AtomicPair:
     """A record that is revealed with this chance, on one data set or on both."""
     if rate == 1.0 or not is_one_sided:
         return AtomicPair.approximate(0.0, rate)

@@ -26,6 +26,7 @@ import numpy as np
 
 from sharpdp._validate import nonnegative, open_probability, positive, renyi_order
 from sharpdp.accounting import Guarantee, account
+from sharpdp.bounds.registry import only_ours
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
@@ -98,7 +99,8 @@ class Filter(ABC):
         """
         if any(part.uses_records and not part.adds_noise for part, _ in mechanism.parts()):
             return math.inf
-        return self._cost(mechanism, adjacency, checked_group_size(group_size))
+        with only_ours():
+            return self._cost(mechanism, adjacency, checked_group_size(group_size))
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
         """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
@@ -113,7 +115,8 @@ class Filter(ABC):
         Raises:
             InvalidArgument: there is no notion of that name.
         """
-        return account(self._at_limit(), adjacency=adjacency)
+        with only_ours():
+            return account(self._at_limit(), adjacency=adjacency)
 
     @classmethod
     @abstractmethod

@@ -182,7 +182,7 @@ class Mechanism(HintedKeywords, ABC):
 
     @property
     def degenerate(self) -> bool:
-        """Whether nothing depends on the records, or nothing hides them; both have theorems of their own."""
+        """Whether no record is used, or nothing hides those that are; both have their own theorems."""
         return not (self.uses_records and self.adds_noise)
 
     @property

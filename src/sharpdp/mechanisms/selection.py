@@ -41,8 +41,8 @@ class BestOf(Mechanism):
     Args:
         run: What is run for one candidate, with its evaluation.
         repetitions: "geometric", "negative-binomial", "poisson", or a fixed number.
-        mean: Expected number of repetitions; above 1 (Poisson: at least 0), at most 10^9. Needed unless the
-            number is fixed.
+        mean: Expected number of repetitions; above 1 (Poisson: at least 0), at most 10^9. Needed unless
+            the number is fixed.
         shape: Shape of the negative binomial distribution; above -1, at most 100. None elsewhere.
 
     Raises:

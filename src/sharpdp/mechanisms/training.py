@@ -164,7 +164,9 @@ class BatchQueries(Mechanism):
             raise invalid("steps", f"at most the {limit} of the scheme", taken)
         plan: Any = self.batches
         in_epochs = isinstance(self.batches, EpochScheme)
-        shorter = {"epochs": -(-taken * plan.epochs // max(limit, 1))} if in_epochs else {"steps": taken}
+        shorter = (
+            {"epochs": -(-taken * plan.epochs // max(limit, 1))} if in_epochs else {"steps": taken}
+        )
         return replace(self, batches=replace(plan, **shorter))
 
     def parts(self) -> Parts:

@@ -48,7 +48,9 @@ def product_of(mechanism: Mechanism, adjacency: Adjacency) -> Product:
             experiment, count = _part(part, adjacency)
             parts.append((experiment, count * times))
     if not parts:
-        raise Unsupported(f"nothing is to be drawn for {mechanism.describe()}. Use account instead.")
+        raise Unsupported(
+            f"nothing is to be drawn for {mechanism.describe()}. Use account instead."
+        )
     return Product(tuple(parts))
 
 
