@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp import notebook
-from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr
+from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr, single
 from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "in_order", "rounded"]
@@ -422,6 +422,7 @@ class Bracket:
 def _not_nan(*, hint: str = "", **argument: object) -> float:
     """The argument as a float, infinite or not, but a number."""
     ((name, value),) = argument.items()
+    value = single(value)
     if isinstance(value, bool | np.bool_) or not isinstance(
         value, float | int | np.floating | np.integer
     ):

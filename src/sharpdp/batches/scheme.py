@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import HintedKeywords, count, has_entries, invalid, short_repr
+from sharpdp._validate import HintedKeywords, count, has_entries, invalid, is_masked, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 
@@ -363,7 +363,7 @@ def different_positions(indices: object, dataset_size: int) -> Indices:
     [2, 0]
     """
     positions = np.zeros(0)
-    if has_entries(indices):
+    if has_entries(indices) and not is_masked(indices):
         with suppress(ValueError, OverflowError):  # ragged
             positions = np.asarray(indices)
     if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.size == 0:

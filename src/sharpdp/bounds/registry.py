@@ -375,8 +375,9 @@ def bound(
 
     Raises:
         InvalidArgument: If a theorem from outside sharpdp has a ``proof``, if another module has
-            registered a bound of this name, if the name has no side, if neither ``of`` nor the first parameter says the kind of mechanism, or if no adjacency is
-            stated for training runs, which have several.
+            registered a bound of this name, if the name has no side, if neither ``of`` nor the first
+            parameter says the kind of mechanism, or if no adjacency is stated for training runs, which
+            have several.
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
