@@ -169,10 +169,7 @@ class DrawnBatches(HintedKeywords):
                 the scheme has no ``dataset_size``.
             WrongType: ``index`` or ``rng`` has the wrong type.
         """
-        example = self._position(index)
-        if self._draws:
-            check_key(rng)
-        return self._finder(rng)(np.array([example]))[1]
+        return self.steps_of_many(np.array([self._position(index)]), rng)[1]
 
     def steps_of_many(self, indices: Indices, rng: Randomness = None) -> tuple[Indices, Indices]:
         """The steps of many examples at once: the assignment that a job over all records needs.
@@ -199,6 +196,9 @@ class DrawnBatches(HintedKeywords):
         examples = self._positions(indices)
         if self._draws:
             check_key(rng)
+        plan: Any = self
+        if plan.steps == 0:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return self._finder(rng)(examples)
 
     @property
@@ -218,7 +218,7 @@ class DrawnBatches(HintedKeywords):
         def found(examples: Indices) -> tuple[Indices, Indices]:
             order = np.argsort(examples)
             ascending = examples[order]
-            where, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+            where, steps = [], []
             for step, batch in enumerate(plan.batches(rng)):
                 first, last = np.searchsorted(batch, (ascending[0], ascending[-1] + 1))
                 inside = batch[first:last]
