@@ -94,7 +94,7 @@ def test_tables_and_pages_name_the_module_and_the_unknown_source() -> None:
         STATED
     ]
     words = "shuffle users=1000 local_epsilon=2 randomizer=individual"
-    (shown,) = curves_view.bounds({"run": words, "delta": "1e-5"})
+    (shown,) = curves_view.bounds({"run": words, "delta": 1e-5})
     entry = next(one for one in shown["bounds"] if one["name"] == row.name)
     assert entry["rigor"] == STATED
     (known,) = [one for one in bounds_for(RUN) if one.name == row.name]
