@@ -177,9 +177,10 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
     steps: list[tuple[Pair, int]] = []
     for part, times in component.parts():
         usable = _usable(part, adjacency, side)
-        if usable is None:
+        pieces = usable(part, adjacency) if usable else ()
+        if not pieces and part.uses_records:  # a Renyi curve has no pair
             return None
-        steps += [(pair, count * times) for pair, count in usable(part, adjacency)]
+        steps += [(pair, count * times) for pair, count in pieces]
     return Composition(tuple(steps)).single_pair
 
 
