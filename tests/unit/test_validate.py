@@ -260,7 +260,7 @@ def test_a_tensor_without_dimensions_is_a_number():
     assert _validate.elementwise(_validate.open_probability, delta=Single(1e-5)) == 1e-5
     assert _validate.scale_or_inf(clip=Single(math.inf)) == math.inf
     for wrong in (Single(True), Single("1"), Single(RuntimeError("no data")), Single(1j)):
-        with pytest.raises(WrongType, match="^epsilon must be"):
+        with pytest.raises(WrongType, match=r"^epsilon must be"):
             _validate.real(epsilon=wrong)
 
 

@@ -38,7 +38,9 @@ class TruncatedPoissonBatches(DrawnBatches):
 
     Holds when: training adds its noise in every step, divides by a fixed number, and gives padding
     no weight. Under zero-out the number of examples is public, and a null record takes its place in a
-    batch like any other record.
+    batch like any other record. Under add/remove either data set may have ``dataset_size`` examples: a
+    record that is added to so many may displace one of them, for which dp-accounting, whose number is
+    that of the larger data set, does not account.
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
