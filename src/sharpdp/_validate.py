@@ -413,9 +413,9 @@ def check_unmasked(**argument: object) -> None:
     >>> check_unmasked(delta=np.ma.masked_array([1e-5, 1e-6]))
     """
     ((name, value),) = argument.items()
-    if is_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and is_masked(value):
         hint = "Pass array.compressed(), or array.filled(...) with what masked entries stand for."
-        got = "a masked number" if np.ndim(value) == 0 else short_repr(value)
+        got = "a masked number" if value.ndim == 0 else short_repr(value)
         raise InvalidArgument(_sentence(name, "numbers without a mask", got, hint))
 
 

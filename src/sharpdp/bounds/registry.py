@@ -7,13 +7,12 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args
-from weakref import WeakKeyDictionary
 
 from sharpdp._validate import invalid
 from sharpdp.batches.scheme import BatchScheme
@@ -68,7 +67,7 @@ _TEMPORARY: ContextVar[Mapping[str, "Bound"]] = ContextVar(
 )
 """Bounds of this thread or task only, while a block runs."""
 
-_SET_ASIDE: WeakKeyDictionary[Callable[..., object], dict[str, "Bound"]] = WeakKeyDictionary()
+_SET_ASIDE: dict[object, dict[str, "Bound"]] = {}
 """Bounds that are registered in blocks of `temporarily` only, by their functions."""
 
 _ONLY_OURS: ContextVar[bool] = ContextVar("only bounds of sharpdp", default=False)
@@ -426,7 +425,7 @@ def bound(
 
 
 @contextmanager
-def temporarily(*theorems: Callable[..., PairCounts]) -> Iterator[None]:
+def temporarily(*theorems: object) -> Iterator[None]:
     """A block in which some theorems count, for this thread or asynchronous task.
 
     Answers that are asked for in the block rest on them for good, and say so; none outside it does.
@@ -455,7 +454,7 @@ def temporarily(*theorems: Callable[..., PairCounts]) -> Iterator[None]:
     """
     added = dict(_TEMPORARY.get())
     for theorem in theorems:
-        entries = _SET_ASIDE.get(theorem) if callable(theorem) else None
+        entries = _SET_ASIDE.get(theorem) if isinstance(theorem, Hashable) else None
         if not entries:
             hint = "Decorate a function with bound(..., registered=False)."
             raise invalid("theorems", "bounds that are not registered", theorem, hint)
