@@ -7,7 +7,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -454,7 +454,7 @@ def temporarily(*theorems: object) -> Iterator[None]:
     """
     added = dict(_TEMPORARY.get())
     for theorem in theorems:
-        entries = _SET_ASIDE.get(theorem) if isinstance(theorem, Hashable) else None
+        entries = next((kept for one, kept in _SET_ASIDE.items() if one is theorem), None)
         if not entries:
             hint = "Decorate a function with bound(..., registered=False)."
             raise invalid("theorems", "bounds that are not registered", theorem, hint)
