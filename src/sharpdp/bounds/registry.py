@@ -278,7 +278,9 @@ class Bound:
 
     @property
     def subject(self) -> str:
-        """The names of the classes that are bounded."""
+        """The names of the classes that are bounded; those of degenerate runs are nearly all."""
+        if self.degenerate:
+            return "runs without records or noise"
         kinds = " or ".join(kind.__name__ for kind in self.of)
         schemes = " or ".join(scheme.__name__ for scheme in self.batch_scheme)
         return f"{kinds} over {schemes}" if schemes else kinds
