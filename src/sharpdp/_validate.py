@@ -32,7 +32,9 @@ __all__ = [
     "SMALLEST_SCALE",
     "zero_or_scale",
     "scale_or_inf",
+    "check_unmasked",
     "checked_executor",
+    "closed_probability",
     "count",
     "doubles",
     "elementwise",
@@ -41,6 +43,7 @@ __all__ = [
     "flag",
     "has_entries",
     "is_among",
+    "is_masked",
     "is_unseen",
     "iso_date",
     "keyword_hint",
@@ -57,6 +60,7 @@ __all__ = [
     "renyi_order",
     "positive_scale",
     "short_repr",
+    "single",
 ]
 
 LARGEST_COUNT = 10**18
@@ -140,7 +144,7 @@ def invalid(name: str, allowed: str, value: object, hint: str = "") -> InvalidAr
 def short_repr(value: object) -> str:
     """The value as a message shows it: short, and plain for numbers of any library."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        return f"an array of shape {value.shape}"
+        return f"{'a masked' if is_masked(value) else 'an'} array of shape {value.shape}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if type(value).__module__ == "torch" and hasattr(value, "shape"):  # no records in messages
@@ -225,6 +229,7 @@ def scale_or_inf(*, hint: str = "", **argument: object) -> float:
     inf
     """
     ((_, value),) = argument.items()
+    value = single(value)
     if isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
     return positive_scale(hint=hint, **argument)
@@ -272,6 +277,16 @@ def probability(*, hint: str = "", **argument: object) -> float:
     return number if 0 < number <= 1 else _refuse(argument, allowed, number, hint)
 
 
+def closed_probability(*, hint: str = "", **argument: object) -> float:
+    """The argument as a float in [0, 1].
+
+    >>> closed_probability(sample_rate=0)
+    0.0
+    """
+    number = _number(argument, allowed := "in [0, 1]")
+    return number if 0 <= number <= 1 else _refuse(argument, allowed, number, hint)
+
+
 def open_probability(*, hint: str = "", **argument: object) -> float:
     """The argument as a float in (0, 1).
 
@@ -315,8 +330,7 @@ def count(*, least: int = 1, hint: str = "", **argument: object) -> int:
     ((name, value),) = argument.items()
     allowed = f"a whole number, at least {least}"
     number = _number(argument, allowed)
-    if isinstance(value, np.ndarray):
-        value = value.item()
+    value = single(value)
     if isinstance(value, numbers.Integral):
         exact = int(value)
     else:
@@ -370,16 +384,56 @@ def normalized(masses: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def doubles(values: object) -> NDArray[np.float64]:
-    """The values as an array of doubles; of no entries if they are no real numbers, or ragged.
+    """The values as an array of doubles; of no entries if they are no real numbers, ragged or masked.
 
     >>> doubles([1, 2]).tolist(), doubles("x").size, doubles([[1], [1, 2]]).size
     ([1.0, 2.0], 0, 0)
     """
+    if is_masked(values):
+        return np.zeros(0)
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         return np.zeros(0)
     return array.astype(np.float64) if array.dtype.kind in "fiu" else np.zeros(0)
+
+
+def is_masked(values: object) -> bool:
+    """Whether some entries of an array are masked: they have values, which are not to be used.
+
+    >>> is_masked(np.ma.masked_array([1.0, 2.0], [False, True])), is_masked(np.zeros(2))
+    (True, False)
+    """
+    return isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
+
+
+def check_unmasked(**argument: object) -> None:
+    """An error if entries of the argument are masked.
+
+    >>> check_unmasked(delta=np.ma.masked_array([1e-5, 1e-6]))
+    """
+    ((name, value),) = argument.items()
+    if isinstance(value, np.ma.MaskedArray) and is_masked(value):
+        hint = "Pass array.compressed(), or array.filled(...) with what masked entries stand for."
+        got = "a masked number" if value.ndim == 0 else short_repr(value)
+        raise InvalidArgument(_sentence(name, "numbers without a mask", got, hint))
+
+
+def single(value: object) -> object:
+    """The number in an array or a tensor without dimensions, of any library; other values as they are.
+
+    >>> single(np.array(3)), single(np.array([3]))
+    (3, array([3]))
+    """
+    item = getattr(value, "item", None)
+    if isinstance(value, type) or not callable(item) or is_masked(value):
+        return value
+    if tuple(getattr(value, "shape", (1,))) != ():
+        return value
+    try:
+        return item()
+    except Exception:  # a tensor without data, or whatever else looks like one number
+        return value
 
 
 def is_among(words: Container[str], value: object) -> bool:
@@ -458,6 +512,7 @@ def elementwise(
     ((name, value),) = argument.items()
     # subclasses of arrays may hide some of their entries
     is_real = type(value) is np.ndarray and value.dtype.kind in "fiu"
+    check_unmasked(**argument)
     if not is_real and (isinstance(value, list | tuple | range) or hasattr(value, "__array__")):
         value = np.asarray(value, dtype=object)
     if not isinstance(value, np.ndarray) or value.ndim == 0:
@@ -499,8 +554,8 @@ def _in_range(number: float, argument: dict[str, object]) -> float:
 def _number(argument: dict[str, object], allowed: str) -> float:
     """The argument as a float, infinite if it is too large for one; WrongType if it is no number."""
     ((name, value),) = argument.items()
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
+    check_unmasked(**argument)
+    value = single(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
         raise WrongType(_sentence(name, allowed, _kind(value), _type_hint(value)))
     try:

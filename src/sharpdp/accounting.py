@@ -56,6 +56,9 @@ __all__ = ["Guarantee", "account", "checked_width"]
 NARROWEST, WIDEST = 1e-9, 0.5
 """Relative widths that can be asked for."""
 
+PAIRS = 0.2
+"""Pairs may be off by this share of the width in epsilon: deltas are some five times as wide."""
+
 ROUGH_LOOK, PROBES = 0.1, 5
 """Relative width at which the direction that is asked second is looked at first; and at how many of many
 values derivations are looked at, to find out which ones are worth asking."""
@@ -113,10 +116,9 @@ def account(
         )
     width = checked_width(relative_width)
     notion, records = mechanism.adjacency(adjacency), checked_group_size(group_size)
-    # deltas are some five times as wide as the epsilons that pairs may be off by
     bounds = bounds_on(mechanism, notion, records)
     lower, upper = (
-        Derivations(mechanism, notion, side, width=0.2 * width, group_size=records, bounds=bounds)
+        Derivations(mechanism, notion, side, width=PAIRS * width, group_size=records, bounds=bounds)
         for side in (Side.LOWER, Side.UPPER)
     )
     # training runs are made of numbers that were checked, and their pairs take long; what others are
@@ -263,7 +265,8 @@ class Guarantee(Tabular):
             )
         ]
         return notebook.headline(
-            self.mechanism.describe(), f"{self.neighbors}, {answer.rigor}{self._provided}"
+            self.mechanism.describe(),
+            f"{self.neighbors}, {answer.rigor.by(answer.stated_by)}{self._provided}",
         ) + notebook.table(("delta", "epsilon at least", "at most"), rows)
 
     @keyword_hint
@@ -322,7 +325,9 @@ class Guarantee(Tabular):
         with self._progress("advantage"):
             ends, rigor = self._ends(DELTA, np.zeros(1))
         low, high = ends[0].tolist()
-        return Bracket(low, high, rigor, "advantage", self._context)
+        return Bracket(
+            low, high, rigor, "advantage", self._context, stated_by=self._stated_by(rigor)
+        )
 
     def tradeoff(self) -> TradeoffCurve:
         """The trade-off curve: the smallest false-negative rate of any attack, enclosed.
@@ -464,7 +469,7 @@ class Guarantee(Tabular):
             ends, rigor = self._ends(MU, np.array([smallest]))
         context = f"for fpr>={smallest:g} {self._context}{self._width_note(*ends.T)}"
         low, high = ends[0].tolist()
-        return Bracket(low, high, rigor, "mu", context)
+        return Bracket(low, high, rigor, "mu", context, stated_by=self._stated_by(rigor))
 
     @keyword_hint
     def meets(
@@ -514,7 +519,7 @@ class Guarantee(Tabular):
             relative_width: How wide a bracket may be, as a share of its upper end.
 
         Returns:
-            The Guarantee that `account` gives for this width, under the conditions of this one.
+            A Guarantee by the same bounds, under the same conditions.
 
         Raises:
             InvalidArgument: relative_width is out of range.
@@ -528,13 +533,14 @@ class Guarantee(Tabular):
         >>> bool(wide.lower <= narrow.lower <= narrow.upper <= wide.upper)
         True
         """
-        finer = account(
-            self.mechanism,
-            relative_width=relative_width,
-            adjacency=self.adjacency,
-            group_size=self.group_size,
+        width = checked_width(relative_width)
+        lower, upper = (
+            routes.refined(PAIRS * width) if isinstance(routes, Derivations) else routes
+            for routes in (self.lower_derivations, self.upper_derivations)
         )
-        return replace(finer, conditions=self.conditions)
+        return replace(
+            self, relative_width=width, lower_derivations=lower, upper_derivations=upper
+        )
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.
@@ -874,7 +880,16 @@ class Guarantee(Tabular):
         ends = np.stack([low, high], axis=1)[:: 1 if question.rises else -1]
         self._check_order(question, asked, *ends.T)
         context = f"{self._context}{self._width_note(*ends.T)}"
-        return bracketed(question.quantity, question.given, values, ends[index], context, rigor)
+        stated_by = self._stated_by(rigor)
+        return bracketed(
+            question.quantity, question.given, values, ends[index], context, rigor, stated_by
+        )
+
+    def _stated_by(self, rigor: Rigor) -> tuple[str, ...]:
+        """The modules outside sharpdp whose theorems an answer of this rigor may rest on."""
+        if rigor is not Rigor.STATED:
+            return ()
+        return tuple(dict.fromkeys(bound.stated_by for bound in self.bounds if bound.stated_by))
 
     def _ends(self, question: Question, values: Array) -> tuple[Array, Rigor]:
         """At each value the best bound of each side on the worse direction; the rigor of these bounds.
@@ -915,7 +930,7 @@ class Guarantee(Tabular):
             return
         value, ends = float(values[crossed[0]]), (low[crossed[0]], high[crossed[0]])
         free = np.full(values.size, np.inf)
-        sides = []
+        sides, stated = [], dict[str, None]()
         for end, derivations in enumerate((self._best_lower, self._best_upper)):
             # of the answers of a side the one that decides: the largest lower, the smallest upper end
             known = [
@@ -926,15 +941,26 @@ class Guarantee(Tabular):
                 ]
                 if not np.isnan(answer).all()
             ]
-            names = max(known, key=lambda item: item[0])[1].bounds if known else ()
-            sides.append(" with ".join(bound.name for bound in names) or "what is true anyway")
+            deciding = max(known, key=lambda item: item[0])[1].bounds if known else ()
+            stated.update(dict.fromkeys(bound.stated_by for bound in deciding if bound.stated_by))
+            names = (
+                f"{bound.name} (stated by {bound.stated_by})" if bound.stated_by else bound.name
+                for bound in deciding
+            )
+            sides.append(" with ".join(names) or "what is true anyway")
         if question is FNR:  # of the less private side more is missed by an attack
             sides.reverse()
+        blamed = (
+            f"One of them is wrong: sharpdp has checked nothing that {' and '.join(stated)} states. "
+            "Look there first."
+            if stated
+            else "This is a defect of sharpdp; please report it as SECURITY.md says, and trust neither."
+        )
         raise Contradiction(
             f"two theorems contradict each other about {question.quantity} at "
             f"{question.given}={value:g} of {self.mechanism.describe()}, {self.neighbors}: it is at "
-            f"least {float(ends[0])!r} by {sides[0]} and at most {float(ends[1])!r} by {sides[1]}. This "
-            "is a defect of sharpdp; please report it as SECURITY.md says, and trust neither."
+            f"least {float(ends[0])!r} by {sides[0]} and at most {float(ends[1])!r} by {sides[1]}. "
+            f"{blamed}"
         )
 
     def _worth_asking(self, question: Question, values: Array) -> Sequence[Derivation]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp import notebook
-from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr
+from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr, single
 from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
 
 __all__ = ["Bracket", "Rigor", "Side", "bracketed", "in_order", "rounded"]
@@ -56,12 +56,14 @@ class Rigor(Enum):
 
     - CERTIFIED: a published theorem, and an argument for every rounding error.
     - UNREVIEWED: the same, but the proof is our own: it ships with sharpdp and is not peer reviewed.
+    - STATED: a theorem of somebody else's, registered from outside sharpdp, which has checked nothing.
     - MONTE_CARLO: true with a stated probability over our own random draws.
     - APPROXIMATE: a formula whose error is not bounded.
     """
 
     CERTIFIED = "certified"
     UNREVIEWED = "certified (our proof, not peer reviewed)"
+    STATED = "stated by others"
     MONTE_CARLO = "Monte Carlo"
     APPROXIMATE = "approximate"
 
@@ -103,7 +105,7 @@ class Rigor(Enum):
         """The rigor of something that guarantees may rest on, given as such or by its words.
 
         Args:
-            rigor: CERTIFIED or UNREVIEWED, or the value of either as text.
+            rigor: CERTIFIED, UNREVIEWED or STATED, or the value of one of them as text.
 
         Returns:
             The degree.
@@ -123,12 +125,27 @@ class Rigor(Enum):
 
     @property
     def proved(self) -> bool:
-        """Whether a proof stands behind the number, so that a guarantee may rest on it.
+        """Whether a proof is said to stand behind the number, so that an answer may rest on it.
 
         >>> [rigor.name for rigor in Rigor if rigor.proved]
-        ['CERTIFIED', 'UNREVIEWED']
+        ['CERTIFIED', 'UNREVIEWED', 'STATED']
         """
-        return self in (Rigor.CERTIFIED, Rigor.UNREVIEWED)
+        return self in (Rigor.CERTIFIED, Rigor.UNREVIEWED, Rigor.STATED)
+
+    def by(self, modules: Iterable[str]) -> str:
+        """The degree of rigor in a few words, with the modules that state a theorem.
+
+        Args:
+            modules: The names of modules outside sharpdp; none if they are not known.
+
+        Returns:
+            The words.
+
+        >>> Rigor.STATED.by(["my_bounds"]), Rigor.CERTIFIED.by([])
+        ('stated by my_bounds', 'certified')
+        """
+        names = ", ".join(modules)
+        return f"stated by {names}" if self is Rigor.STATED and names else self.value
 
     def __str__(self) -> str:
         """The degree of rigor in a few words."""
@@ -156,6 +173,7 @@ class Bracket:
         context: What was asked about what, as it is printed; empty prints nothing.
         confidence: The probability, in (0, 1), that a Monte Carlo bracket holds; None for every other
             rigor.
+        stated_by: The modules outside sharpdp that state a theorem behind a bracket of rigor STATED.
 
     Raises:
         InvalidArgument: an end is NaN or empty, the ends differ in shape or are out of order, or
@@ -175,6 +193,7 @@ class Bracket:
     quantity: str = "epsilon"
     context: str = ""
     confidence: float | None = None
+    stated_by: tuple[str, ...] = ()
 
     __array_ufunc__ = None  # numpy numbers leave comparisons to this class
 
@@ -277,7 +296,7 @@ class Bracket:
 
     def __str__(self) -> str:
         """The bracket in words, its ends rounded outwards."""
-        rigor = str(self.rigor)
+        rigor = self.rigor.by(self.stated_by)
         if self.confidence is not None:
             rigor += f" with confidence {self.confidence:.12g}"
         tail = f"{self.context}, {rigor}" if self.context else f"| {rigor}"
@@ -353,7 +372,8 @@ class Bracket:
         """The bracket as the call that makes it."""
         with np.printoptions(threshold=8, edgeitems=2):
             return notebook.shortened(
-                f"Bracket(lower={self.lower!r}, upper={self.upper!r}, rigor={self.rigor}, "
+                f"Bracket(lower={self.lower!r}, upper={self.upper!r}, "
+                f"rigor={self.rigor.by(self.stated_by)}, "
                 f"quantity={self.quantity!r}, context={self.context!r})"
             )
 
@@ -363,7 +383,7 @@ class Bracket:
             np.ravel(self.lower).tobytes(),
             np.ravel(self.upper).tobytes(),
         )
-        return (*arrays, self.rigor, self.quantity, self.context, self.confidence)
+        return (*arrays, self.rigor, self.quantity, self.context, self.confidence, self.stated_by)
 
     def _compare(self, other: object, symbol: str) -> "bool | NDArray[np.bool_]":
         low, high = self._ends_of(other)
@@ -402,6 +422,7 @@ class Bracket:
 def _not_nan(*, hint: str = "", **argument: object) -> float:
     """The argument as a float, infinite or not, but a number."""
     ((name, value),) = argument.items()
+    value = single(value)
     if isinstance(value, bool | np.bool_) or not isinstance(
         value, float | int | np.floating | np.integer
     ):
@@ -435,9 +456,9 @@ def _row(low: float, high: float, quantity: str) -> str:
 
 def _ends(low: float, high: float) -> tuple[str, str]:
     """The two ends rounded outwards, to six digits or to one that their distance can still show."""
-    width, size = high - low, max(abs(low), abs(high))
+    size = max(abs(low), abs(high))
     digits = 6
-    if 0 < width < size < math.inf:
+    if size < math.inf and 0 < (width := high - low) < size:
         digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
     return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
 
@@ -480,6 +501,7 @@ def bracketed(
     intervals: Sequence[tuple[float, float]] | NDArray[np.float64],
     context: str,
     rigor: Rigor,
+    stated_by: tuple[str, ...] = (),
 ) -> Bracket:
     """The bracket of one interval per value, which says at which values of `given` it was asked.
 
@@ -488,9 +510,9 @@ def bracketed(
     """
     if not isinstance(values, np.ndarray):
         low, high = map(float, intervals[0])
-        return in_order(low, high, rigor, quantity, f"at {given}={values:g} {context}")
+        return in_order(low, high, rigor, quantity, f"at {given}={values:g} {context}", stated_by)
     low, high = (side.reshape(values.shape) for side in np.array(intervals).T)
-    return in_order(low, high, rigor, quantity, f"at given {given} {context}")
+    return in_order(low, high, rigor, quantity, f"at given {given} {context}", stated_by)
 
 
 def in_order(
@@ -499,6 +521,7 @@ def in_order(
     rigor: Rigor,
     quantity: str,
     context: str,
+    stated_by: tuple[str, ...] = (),
 ) -> Bracket:
     """The bracket of ends that were computed: that they exclude each other is nobody's argument.
 
@@ -512,4 +535,4 @@ def in_order(
             f"the two sides of {quantity} {context} exclude each other: at least {ends[0]!r} and at most "
             f"{ends[1]!r}. This is a defect of sharpdp; please report it."
         )
-    return Bracket(low, high, rigor, quantity, context)
+    return Bracket(low, high, rigor, quantity, context, stated_by=stated_by)

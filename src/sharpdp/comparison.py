@@ -52,6 +52,7 @@ class Row:
         holds_when: What an upper bound needs; empty for a lower one.
         source: Publications that prove it, or our own proof and what it builds on.
         attained_when: What attains a lower bound; empty for an upper one.
+        stated_by: The module outside sharpdp that states it; empty for a bound of ours.
     """
 
     name: str
@@ -62,6 +63,12 @@ class Row:
     holds_when: str
     source: str
     attained_when: str = ""
+    stated_by: str = ""
+
+    @property
+    def rigor_words(self) -> str:
+        """What stands behind the value, in a few words: of a bound of others, who states it."""
+        return self.rigor.by([self.stated_by] if self.stated_by else [])
 
     @property
     def kind(self) -> str:
@@ -210,7 +217,7 @@ class Comparison(Tabular):
             {
                 self.quantity: row.value,
                 "side": row.kind,
-                "rigor": str(row.rigor),
+                "rigor": row.rigor_words,
                 "bound": row.name,
                 "source": row.source,
                 "condition": row.condition,
@@ -354,6 +361,7 @@ def _from_derivation(
         "" if is_lower else "; ".join(bound.holds_when for bound in bounds),
         "; ".join(bound.grounds for bound in bounds),
         "; ".join(bound.attained_when for bound in bounds) if is_lower else "",
+        ", ".join(dict.fromkeys(bound.stated_by for bound in bounds if bound.stated_by)),
     )
 
 
@@ -371,6 +379,7 @@ def _from_formula(formula: Formula, mechanism: Mechanism, at: float, adjacency: 
         reason,
         formula.holds_when,
         formula.source,
+        stated_by=formula.stated_by,
     )
 
 
@@ -404,12 +413,14 @@ def _rank(row: Row) -> tuple[float, bool, str]:
 
 
 def _words(row: Row) -> tuple[str, ...]:
-    rigor = "our proof" if row.rigor is Rigor.UNREVIEWED else str(row.rigor)
+    rigor = "our proof" if row.rigor is Rigor.UNREVIEWED else row.rigor_words
     return row.kind, rigor, row.name, short_source(row)
 
 
 def short_source(row: Row) -> str:
-    """The first publication that a row names, or that the proof is ours."""
+    """The first publication that a row names, that the proof is ours, or who states it."""
+    if row.stated_by:
+        return row.stated_by
     return "ours" if row.rigor is Rigor.UNREVIEWED else row.source.split()[0].rstrip(",;")
 
 
@@ -418,7 +429,7 @@ def _plain(row: Row) -> dict[str, Any]:
     return {
         "name": row.name,
         "side": None if row.rigor is Rigor.APPROXIMATE else str(row.side),
-        "rigor": str(row.rigor),
+        "rigor": row.rigor_words,
         "value": str(value) if value is not None and math.isinf(value) else value,
         "reason": row.reason or None,
         "holds_when": row.holds_when or None,

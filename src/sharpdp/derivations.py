@@ -188,6 +188,17 @@ class Derivations(Sequence[Derivation]):
         """That of the tuple."""
         return repr(self._made)
 
+    def refined(self, width: float) -> Derivations:
+        """Combinations of the same bounds, with pairs of another width.
+
+        Args:
+            width: About as far as pairs may be from the exact ones, in epsilon.
+        """
+        other = object.__new__(Derivations)  # a copy would look for bounds anew
+        kept = {name: value for name, value in vars(self).items() if name != "_made"}
+        vars(other).update(kept, _width=width)
+        return other
+
     def make(self) -> None:
         """Make them now, so that what is wrong is said now."""
         assert len(self._made) == len(self)

@@ -10,7 +10,7 @@
     ├── NotCertified (ArithmeticError)       no number can be given with a proof
     │   └── Undecided                        two brackets overlap, so neither is the smaller
     ├── BudgetExceeded (RuntimeError)        a release would exceed its budget
-    ├── Contradiction                        a lower end is above an upper end: a defect of sharpdp
+    ├── Contradiction                        a lower end is above an upper end: a theorem is wrong
     └── MissingExtra (ImportError)           an optional package is not installed
 
 Each one also derives from the built-in exception in parentheses, so code that knows nothing of
@@ -63,8 +63,9 @@ class Undecided(NotCertified):
 class Contradiction(SharpDPError):
     """A lower end is above an upper end, so that a theorem or its computation is wrong: please report it.
 
-    The message names both sides with their values, and what was asked. No argument is to blame, and no
-    answer that rests on either side should be trusted.
+    The message names both sides with their values, what was asked, and the module of a theorem from
+    outside sharpdp, which is then the first suspect. No argument is to blame, and no answer that rests
+    on either side should be trusted.
     """
 
 

@@ -115,7 +115,7 @@ def bar(lower: float, upper: float, most: float) -> Bar:
     >>> bar(1.0, 2.0, 4.0).drawn.count("<span")
     3
     """
-    sure, open_end = (12.0 * min(max(end / most, 0.0), 1.0) for end in (lower, upper))
+    sure, open_end = (12.0 * min(max(end / (most or 1.0), 0.0), 1.0) for end in (lower, upper))
 
     def part(width: float, color: str) -> str:
         style = f"display:inline-block;height:.8em;width:{width:.2f}em;background:{color}"

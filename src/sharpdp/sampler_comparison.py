@@ -20,7 +20,7 @@ from sharpdp._validate import (
     is_among,
     nonnegative,
     open_probability,
-    positive_scale,
+    zero_or_scale,
 )
 from sharpdp.accounting import account, checked_width
 from sharpdp.batches import (
@@ -37,6 +37,7 @@ from sharpdp.bracket import Bracket, Rigor
 from sharpdp.calibration import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms.composed import NO_LESS_NOISE
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.numerics.underflow import underflow_is_zero
@@ -100,9 +101,10 @@ class SamplerRow:
     @property
     def shown(self) -> tuple[str, str]:
         """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
-        if self.epsilon is None or self.ratio is None:
-            return "-", "-"
-        return self.epsilon.shown(5), self.ratio.shown(4)
+        return (
+            "-" if self.epsilon is None else self.epsilon.shown(5),
+            "-" if self.ratio is None else self.ratio.shown(4),
+        )
 
 
 @dataclass(frozen=True)
@@ -308,10 +310,10 @@ def compare_samplers(
     """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
 
     Args:
-        noise_multiplier: Noise standard deviation over the clipping norm, from 1e-30 to 1e30.
+        noise_multiplier: Noise standard deviation over the clipping norm, from 1e-30 to 1e30, or 0.
         dataset_size: Number of examples, at least 1.
         batch_size: Examples per batch, or on average if that is random; from 1 to dataset_size.
-        epochs: Passes over the data, at least 1.
+        epochs: Passes over the data, 0 or more.
         delta: Delta at which epsilon is asked for, in (0, 1).
         physical_batch_size: Size at which truncated Poisson batches are cut. None for the smallest at
             which the chance that any batch of the run is cut is at most delta / 100.
@@ -337,10 +339,10 @@ def compare_samplers(
     True
     """
     asked: dict[str, Any] = {
-        "noise_multiplier": positive_scale(noise_multiplier=noise_multiplier),
+        "noise_multiplier": zero_or_scale(noise_multiplier=noise_multiplier, hint=NO_LESS_NOISE),
         "dataset_size": count(dataset_size=dataset_size, hint="It counts examples."),
         "batch_size": count(batch_size=batch_size, hint="It counts examples of a batch."),
-        "epochs": count(epochs=epochs, hint="It counts passes over the data."),
+        "epochs": count(least=0, epochs=epochs, hint="It counts passes over the data."),
         "delta": open_probability(delta=delta),
     }
     rows = sampler_rows(
@@ -399,7 +401,7 @@ def schemes_for(
     Args:
         dataset_size: Number of examples, at least 1.
         batch_size: Examples per batch, from 1 to dataset_size.
-        epochs: Passes over the data, at least 1.
+        epochs: Passes over the data, 0 or more.
         delta: Delta of the guarantee, in (0, 1); truncated batches are padded for it.
 
     Returns:
@@ -507,8 +509,8 @@ def _answered(
 
 
 def _ratio(epsilon: Bracket | None, basis: Bracket | None) -> Bracket | None:
-    """How many times the basis, both brackets taken at their worst."""
-    if epsilon is None or basis is None:
+    """How many times the basis, both brackets taken at their worst; none of 0, or of infinity."""
+    if epsilon is None or basis is None or basis.upper == 0.0 or basis.lower == math.inf:
         return None
     if epsilon is basis:
         return Bracket(1.0, 1.0, quantity="ratio")
@@ -528,8 +530,8 @@ def _cells(row: SamplerRow, longest: float) -> tuple[str, ...]:
     """One line of the table: the bar is full up to the lower end, and dashed up to the upper one."""
     if row.epsilon is None:
         return row.name, *row.shown, str(row.adjacency), ""
-    sure = round(24 * min(row.lower / longest, 1.0))
-    may = round(24 * min(row.upper / longest, 1.0)) - sure
+    sure, may_be = (round(24 * min(end / (longest or 1.0), 1.0)) for end in (row.lower, row.upper))
+    may = may_be - sure
     bar = "#" * sure + "-" * may
     return row.name, *row.shown, str(row.adjacency), bar
 

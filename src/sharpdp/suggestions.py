@@ -74,7 +74,7 @@ def _gain(
     except (InvalidArgument, Unsupported):
         return None
     present = float(guarantee.epsilon(delta=delta).upper)
-    if new >= 0.95 * present:  # also if both are zero
+    if not new < 0.95 * present:  # nothing is below 0, or infinite on both sides
         return None
     shown = [str(rounded(epsilon, 4, ROUND_CEILING)) for epsilon in (new, present)]
     return f"{words}: epsilon is then at most {shown[0]} at delta={delta:g}, not {shown[1]}."

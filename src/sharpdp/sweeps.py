@@ -356,7 +356,9 @@ class Sweep(Tabular):
             for ends in zip(*((answer.lower, answer.upper) for answer in answers), strict=True)
         )
         rigor = Rigor.weakest(answer.rigor for answer in answers)
-        return Bracket(low, high, rigor, quantity, _context([answer.context for answer in answers]))
+        context = _context([answer.context for answer in answers])
+        modules = dict.fromkeys(module for answer in answers for module in answer.stated_by)
+        return Bracket(low, high, rigor, quantity, context, stated_by=tuple(modules))
 
     def _brackets(
         self,

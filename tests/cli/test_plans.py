@@ -221,10 +221,9 @@ CLASHES = [
      "sharpdp: --epochs does not go with the ShuffledReports of reports.json."),
     ("account run.toml --delta 1e-5 --epsilon 1",
      "sharpdp: give --delta to ask for epsilon, or --epsilon to ask for delta; got both."),
-    ("account run.toml --noise-multiplier 0 --delta 1e-5",
+    ("account run.toml --noise-multiplier -1 --delta 1e-5",
      "sharpdp: in run.toml, line 4, with --noise-multiplier, with --delta: mechanism: "
-     "noise_multiplier must be greater than 0; got 0. "
-     "Without noise there is no privacy to account for."),
+     "noise_multiplier must be at least 0; got -1. 0 is no noise at all."),
     ("report run.toml --format text -o report.md",
      "sharpdp: give --output, whose ending says the format, or --format; got both."),
     ("compare samplers --plan run.toml --delta 2", "sharpdp: --delta must be in (0, 1); got 2."),
@@ -252,11 +251,10 @@ TYPOS = [
     ("batch_size = 100", "batch_size = 1001", "in run.toml, line 8: mechanism.batches: batch_size must "
      "be at most dataset_size = 1000; got 1001. Did you swap the two?"),
     ("noise_multiplier = 1.0", "noise_multiplier = nan", "in run.toml, line 4: mechanism: "
-     "noise_multiplier must be greater than 0; got nan. It is not a number: look for 0/0 or inf - inf "
+     "noise_multiplier must be at least 0; got nan. It is not a number: look for 0/0 or inf - inf "
      "before this call."),
     ("noise_multiplier = 1.0", "noise_multiplier = -inf", "in run.toml, line 4: mechanism: "
-     "noise_multiplier must be greater than 0; got -inf. "
-     "Without noise there is no privacy to account for."),
+     "noise_multiplier must be at least 0; got -inf. 0 is no noise at all."),
     ("[1e-5, 1e-6]", "[1e-5, 2]", "in run.toml: delta[1] must be in [0, 1); got 2."),
     ("epochs = 3", "epochs = ", "run.toml must be TOML; Invalid value (at line 9, column 10)."),
 ]  # fmt: skip

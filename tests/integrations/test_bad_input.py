@@ -47,10 +47,10 @@ def test_randomized_response_without_noise_to_speak_of() -> None:
     with pytest.raises(dp.Unsupported, match="lost in rounding"):
         event_of(dp.RandomizedResponse(local_epsilon=700.0))
     event = dp_accounting.dp_event.RandomizedResponseDpEvent
-    for noise, buckets in ((0.0, 2), (1.0, 2), (5e-324, 3)):
+    for noise, buckets in ((5e-324, 3),):
         with pytest.raises(dp.Unsupported, match="randomized response with noise"):
             mechanism_of(event(noise, buckets))
-    for noise, buckets in ((math.nan, 2), ("x", 2), (0.5, 1), (0.5, None)):
+    for noise, buckets in ((math.nan, 2), ("x", 2), (0.5, 0), (0.5, None)):
         with pytest.raises(dp.InvalidArgument, match="must be"):
             mechanism_of(event(noise, buckets))
 

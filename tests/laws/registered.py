@@ -16,7 +16,7 @@ from sharpdp.mechanisms import (
     ProfileMechanism,
     SampledReports,
 )
-from sharpdp.mechanisms.composed import Grouped
+from sharpdp.mechanisms.composed import Grouped, Repeated
 
 Maker = Callable[[np.random.Generator], dp.Mechanism]
 Subject = tuple[type, type | None]
@@ -336,6 +336,8 @@ def grouped(rng: np.random.Generator) -> Grouped:
 
 MAKERS: dict[Subject, Maker] = {
     (Grouped, None): grouped,
+    (dp.Sequence, None): lambda rng: dp.Sequence([]),
+    (Repeated, None): lambda rng: dp.Gaussian(1.0) * 0,
     (dp.Gaussian, None): lambda rng: dp.Gaussian(log_uniform(rng, 0.3, 50.0)),
     (dp.Laplace, None): lambda rng: dp.Laplace(log_uniform(rng, 0.3, 20.0)),
     (dp.RandomizedResponse, None): lambda rng: dp.RandomizedResponse(
@@ -387,7 +389,10 @@ def subjects() -> list[Subject]:
         dict.fromkeys(
             subject
             for bound in dp.all_bounds()
-            for subject in itertools.product(bound.of, bound.batch_scheme or (None,))
+            for of in bound.of
+            for subject in itertools.product(
+                [of], (of is dp.DPSGD and bound.batch_scheme) or (None,)
+            )
         )
     )
 

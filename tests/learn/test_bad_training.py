@@ -62,6 +62,11 @@ class Running(nn.Module):
 
 
 WRONG = [
+    (
+        {"mechanism": dp.DPSGD(poisson(), noise_multiplier=0.0)},
+        "mechanism must have noise, and steps with records, to be trained; got DP-SGD",
+    ),
+    ({"mechanism": MECHANISM.stopped_after(0)}, "mechanism must have noise, and steps with rec"),
     ({"mechanism": None}, "mechanism must be a DPSGD"),
     (
         {"mechanism": dp.DPSGD},

@@ -496,17 +496,16 @@ WRONG_LINES = [
     ),
     (
         "dpsgd --noise-multiplier -1 --sample-rate 0.01 --steps 10 --delta 1e-5",
-        "sharpdp: --noise-multiplier must be greater than 0; got -1. "
-        "Without noise there is no privacy to account for.",
+        "sharpdp: --noise-multiplier must be at least 0; got -1. 0 is no noise at all.",
     ),
     (
         "dpsgd --noise-multiplier 1 --sample-rate 1.7 --steps 10 --delta 1e-5",
-        "sharpdp: --sample-rate must be in (0, 1]; got 1.7. "
+        "sharpdp: --sample-rate must be in [0, 1]; got 1.7. "
         "Did you mean --batch-size / --dataset-size?",
     ),
     (
         "dpsgd --noise-multiplier 1 --sample-rate 0.1 --steps 2.5 --delta 1e-5",
-        "sharpdp: --steps must be a whole number, at least 1; got 2.5. "
+        "sharpdp: --steps must be a whole number, at least 0; got 2.5. "
         "It counts batches, over all epochs.",
     ),
     (
@@ -527,9 +526,9 @@ WRONG_LINES = [
         "sharpdp: there is no mechanism 'gausian'. Did you mean gaussian?",
     ),
     (
-        'account "gaussian noise_multiplier=0" --delta 1e-5',
-        "sharpdp: in 'gaussian noise_multiplier=0': noise_multiplier must be greater than 0; got 0. "
-        "Without noise there is no privacy to account for.",
+        'account "gaussian noise_multiplier=-1" --delta 1e-5',
+        "sharpdp: in 'gaussian noise_multiplier=-1': noise_multiplier must be at least 0; got -1. "
+        "0 is no noise at all.",
     ),
     (
         'account "pure-dp epsilon=-1" --delta 1e-5',
@@ -677,8 +676,8 @@ def test_mechanisms_are_read(text: str, meant: dp.Mechanism) -> None:
         ("laplace x 2 scale=1", f"{LAST}; got 'laplace x 2 scale=1'. {WRITE}"),
         ("laplace scale=1 x two", "the count after x must be a number; got 'two'."),
         (
-            "laplace scale=1 x 0",
-            "in 'laplace scale=1 x 0': count must be a whole number, at least 1; got 0. "
+            "laplace scale=1 x -1",
+            "in 'laplace scale=1 x -1': count must be a whole number, at least 0; got -1. "
             "It says how often the mechanism is run.",
         ),
         ("exponential scale=1", "there is no mechanism 'exponential'. There are: gaussian, laplace, "

@@ -24,15 +24,17 @@ def wrong_theorem(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upper bound on DP-SGD over Poisson batches that forgets nearly all of it."""
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
 
-    @registry.bound(
+    def next_to_nothing_upper(mechanism: dp.DPSGD, adjacency: dp.Adjacency):
+        """Upper side that is wrong."""
+        return ((AtomicPair.pure(1e-9), 1),)
+
+    next_to_nothing_upper.__module__ = "sharpdp.bounds.poisson"
+    registry.bound(
         batch_scheme=dp.PoissonBatches,
         adjacency=tuple(dp.Adjacency),
         holds_when="never",
         source="dong2022",
-    )
-    def next_to_nothing_upper(mechanism: dp.DPSGD, adjacency: dp.Adjacency):
-        """Upper side that is wrong."""
-        return ((AtomicPair.pure(1e-9), 1),)
+    )(next_to_nothing_upper)
 
 
 @pytest.mark.usefixtures("wrong_theorem")

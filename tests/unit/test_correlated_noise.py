@@ -69,7 +69,7 @@ def run(**changes: object) -> dp.CorrelatedNoise:
             lambda: run(batches=dp.PoissonBatches(sample_rate=0.1, steps=12)),
             "batches must be one of DeterministicBatches, ShuffledBatches, BallsAndBins, ",
         ),
-        (lambda: run(noise_multiplier=0.0), "noise_multiplier must be greater than 0"),
+        (lambda: run(noise_multiplier=-1.0), "noise_multiplier must be at least 0"),
         (
             lambda: STRATEGY.correlated("0.1"),
             "fresh must be a finite number; got",

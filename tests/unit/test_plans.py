@@ -282,7 +282,7 @@ def two(second: object) -> dict[str, object]:
         ({"mechanism": GAUSSIAN, "delta": 2.0}, "delta must be"),
         ({"mechanism": GAUSSIAN, "deltas": [1e-5]}, "Did you mean delta?"),
         (two({"kind": "X"}), r"mechanism.mechanisms\[1\].kind must be known"),
-        (two({"kind": "Laplace", "scale": 0}), r"mechanism.mechanisms\[1\]: scale must be"),
+        (two({"kind": "Laplace", "scale": -1}), r"mechanism.mechanisms\[1\]: scale must be"),
         (two({"kind": "Laplace", "scales": 1}), r"mechanisms\[1\]: Laplace has no field 'scales'"),
         (two(3), r"mechanisms\[1\] must be a mechanism"),
         (

@@ -111,12 +111,12 @@ def test_the_size_that_batches_are_padded_to() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"noise_multiplier": 0.0}, "noise_multiplier must be greater than 0; got 0.0"),
-        ({"noise_multiplier": math.nan}, "noise_multiplier must be greater than 0; got nan"),
+        ({"noise_multiplier": -1.0}, "noise_multiplier must be at least 0; got -1.0"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier must be at least 0; got nan"),
         ({"dataset_size": 0}, "dataset_size must be a whole number, at least 1; got 0"),
         ({"batch_size": 2000}, "batch_size must be at most dataset_size = 1000; got 2000"),
-        ({"epochs": 0}, "epochs must be a whole number, at least 1; got 0"),
-        ({"epochs": 1.5}, "epochs must be a whole number, at least 1; got 1.5"),
+        ({"epochs": -1}, "epochs must be a whole number, at least 0; got -1"),
+        ({"epochs": 1.5}, "epochs must be a whole number, at least 0; got 1.5"),
         ({"delta": 1.0}, "delta must be in"),
         ({"delta": "1e-5"}, "delta must be in .* Pass the number without quotes"),
         ({"adjacency": "sideways"}, "adjacency must be one of"),

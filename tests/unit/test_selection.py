@@ -299,7 +299,7 @@ def test_it_composes_and_can_be_planned() -> None:
             "shape must be above -1",
         ),
         ({"repetitions": 3, "mean": 3.0}, "mean must be left out"),
-        ({"repetitions": 0}, "repetitions must be"),
+        ({"repetitions": -1}, "repetitions must be"),
         ({"repetitions": "often", "mean": 3.0}, "repetitions must be"),
     ],
 )

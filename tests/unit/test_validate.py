@@ -206,7 +206,11 @@ def test_each_keeps_shapes_and_scalars():
 
 def test_each_sees_what_an_array_of_numbers_hides():
     masked = np.ma.masked_array([0.1, 7.0], mask=[False, True])
-    for wrong in (np.array([0.1, np.nan, 0.2]), masked, np.array([0.1, -np.inf])):
+    with pytest.raises(
+        InvalidArgument, match=r"^delta must be numbers without a mask; got a masked"
+    ):
+        _validate.elementwise(_validate.open_probability, delta=masked)
+    for wrong in (np.array([0.1, np.nan, 0.2]), np.array([0.1, -np.inf])):
         with pytest.raises(InvalidArgument, match=r"delta\[1\] must be in \(0, 1\)"):
             _validate.elementwise(_validate.open_probability, delta=wrong)
     with pytest.raises(WrongType, match=r"epsilon\[0\]"):
@@ -234,3 +238,51 @@ def test_each_names_the_entry(value, message):
     with pytest.raises(InvalidArgument) as caught:
         _validate.elementwise(_validate.open_probability, delta=value, hint="Hint.")
     assert str(caught.value) == message
+
+
+class Single:
+    """What arrays and tensors without dimensions of any library have in common."""
+
+    shape = ()
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def item(self) -> object:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+def test_a_tensor_without_dimensions_is_a_number():
+    assert _validate.real(epsilon=Single(2.5)) == 2.5
+    assert _validate.count(steps=Single(10**17 + 1)) == 10**17 + 1
+    assert _validate.elementwise(_validate.open_probability, delta=Single(1e-5)) == 1e-5
+    assert _validate.scale_or_inf(clip=Single(math.inf)) == math.inf
+    for wrong in (Single(True), Single("1"), Single(RuntimeError("no data")), Single(1j)):
+        with pytest.raises(WrongType, match=r"^epsilon must be"):
+            _validate.real(epsilon=wrong)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_tensors_of_torch_without_dimensions_are_numbers(dtype):
+    torch = pytest.importorskip("torch")
+    one = torch.tensor(1, dtype=getattr(torch, dtype))
+    assert _validate.real(epsilon=one) == 1.0
+    assert _validate.count(steps=one) == 1
+    with pytest.raises(WrongType, match="got a tensor of shape"):
+        _validate.real(epsilon=one[None])
+
+
+def test_masked_entries_are_refused_by_name():
+    hidden = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    shown = np.ma.masked_array([1.0, 2.0])
+    for check in (_validate.real, _validate.nonnegative):
+        assert _validate.elementwise(check, epsilon=shown).tolist() == [1.0, 2.0]
+        with pytest.raises(InvalidArgument, match="got a masked array of shape"):
+            _validate.elementwise(check, epsilon=hidden)
+        with pytest.raises(InvalidArgument, match="got a masked number"):
+            check(epsilon=hidden[1])
+    with pytest.raises(InvalidArgument, match=r"p\[1\] must be numbers without a mask"):
+        _validate.pmf(p=hidden)
+    assert _validate.doubles(hidden).size == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp._validate import invalid, open_probability, short_repr
+from sharpdp._validate import check_unmasked, invalid, open_probability, short_repr
 from sharpdp.accounting import Guarantee
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition
@@ -221,6 +221,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 def checked_scores(name: str, scores: object, least: int = 1) -> Array:
     """The scores as an array of numbers, none of them NaN."""
+    check_unmasked(**{name: scores})
     array = np.asarray(scores)
     if array.dtype.kind not in "fiub" or array.ndim != 1:
         raise WrongType(f"{name} must be a list of numbers; got {short_repr(scores)}.")

@@ -173,8 +173,8 @@ class Sequential(HintedKeywords):
             InvalidArgument: the two lists differ in length, or hold NaN.
             WrongType: they are no numbers.
         """
-        inside = checked_scores("with_record", np.atleast_1d(np.asarray(with_record)))
-        outside = checked_scores("without_record", np.atleast_1d(np.asarray(without_record)))
+        inside = checked_scores("with_record", np.atleast_1d(np.asanyarray(with_record)))
+        outside = checked_scores("without_record", np.atleast_1d(np.asanyarray(without_record)))
         if inside.size != outside.size:
             raise InvalidArgument(
                 f"without_record must have as many scores as with_record, {inside.size}; got "

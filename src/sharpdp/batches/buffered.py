@@ -45,7 +45,7 @@ class BufferedShuffle(DrawnBatches):
     Args:
         dataset_size: number of examples; 1 to 10^18, and at most 10^8 to draw batches.
         batch_size: number of examples in a full batch; 1 to ``dataset_size``.
-        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
         buffer_size: number of slots of the buffer, at least 1 (no shuffling at all); one of
             ``dataset_size`` or more is the whole order of `ShuffledBatches`.
 
@@ -72,7 +72,7 @@ class BufferedShuffle(DrawnBatches):
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
         validate_counts(self, buffer_size=self.buffer_size)
-        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:

@@ -42,13 +42,14 @@ class CyclicPoissonBatches(DrawnBatches):
 
     Args:
         cycle_length: number of groups, at least 1; 1 is `PoissonBatches`.
-        sample_rate: the probability with which an example enters a batch of its group; 1e-30 to 1.
-        steps: number of batches in the run; 1 to 10^18.
+        sample_rate: the probability with which an example enters a batch of its group; 1e-30 to 1,
+            or 0 for empty batches.
+        steps: number of batches in the run; 0 to 10^18.
         dataset_size: number of examples, at least ``cycle_length``. Without it (None, the default) a run
             is accounted for, but no batches can be drawn.
         batch_size: the expected size of a batch, in place of ``sample_rate``; at most
             dataset_size / cycle_length.
-        epochs: number of passes over the data, at least 1, in place of ``steps``; needs ``batch_size``.
+        epochs: number of passes over the data, 0 or more, in place of ``steps``; needs ``batch_size``.
 
     Raises:
         InvalidArgument: a value is out of range, or the arguments fit neither form.

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from sharpdp._validate import (
     SMALLEST_SCALE,
+    closed_probability,
     count,
     doubles,
     flag,
     invalid,
-    probability,
     short_repr,
 )
 from sharpdp.batches.scheme import (
@@ -72,12 +72,13 @@ class PoissonBatches(DrawnBatches):
     a fixed number (the expected size), not by the size that was drawn.
 
     Args:
-        sample_rate: the probability with which an example enters a batch; 1e-30 to 1.
-        steps: number of batches in the run; 1 to 10^18.
+        sample_rate: the probability with which an example enters a batch; 1e-30 to 1, or 0 for empty
+            batches.
+        steps: number of batches in the run; 0 to 10^18.
         dataset_size: number of examples, at least 1. Without it (None, the default) a run is accounted
             for, but no batches can be drawn.
-        batch_size: the expected size of a batch, in place of ``sample_rate``; 1 to ``dataset_size``.
-        epochs: number of passes over the data, at least 1, in place of ``steps``; needs ``batch_size``.
+        batch_size: the expected size of a batch, in place of ``sample_rate``; 0 to ``dataset_size``.
+        epochs: number of passes over the data, 0 or more, in place of ``steps``; needs ``batch_size``.
 
     Raises:
         InvalidArgument: a value is out of range, or the arguments fit neither form.
@@ -255,8 +256,8 @@ class FixedSizeBatches(DrawnBatches):
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
-        batch_size: number of examples in every batch; 1 to ``dataset_size``.
-        steps: number of batches in the run; 1 to 10^18.
+        batch_size: number of examples in every batch; 0 to ``dataset_size``.
+        steps: number of batches in the run; 0 to 10^18.
         replacement: whether an example may be drawn several times for one batch, as torch's
             ``RandomSampler(replacement=True)`` does; False by default.
         weights: with replacement only: one number for each example, at least 0, to which the probability
@@ -280,9 +281,8 @@ class FixedSizeBatches(DrawnBatches):
 
     def __post_init__(self) -> None:
         """Check the three counts, the flag and the weights."""
-        validate_counts(
-            self, dataset_size=self.dataset_size, batch_size=self.batch_size, steps=self.steps
-        )
+        sizes = {"dataset_size": self.dataset_size, "batch_size": self.batch_size}
+        validate_counts(self, ("batch_size", "steps"), **sizes, steps=self.steps)
         flag(replacement=self.replacement)
         if self.weights is None:
             return
@@ -411,17 +411,18 @@ def sample_rate_of(
             f"exactly one of sample_rate and batch_size must be given; got {given}. {FORMS}"
         )
     if batch_size is not None:
-        size = count(batch_size=batch_size, hint="It is the expected size of a batch.")
+        size = count(least=0, batch_size=batch_size, hint="It is the expected size of a batch.")
         if dataset_size is None:
             raise InvalidArgument(f"dataset_size must be given with batch_size; got None. {FORMS}")
         if size > dataset_size:
             hint = "Did you swap the two?"
             raise invalid("batch_size", f"at most dataset_size = {dataset_size}", size, hint)
         return size / dataset_size
-    clean = probability(sample_rate=sample_rate, hint="Did you mean batch_size / dataset_size?")
-    if clean < SMALLEST_SCALE:
+    hint = "Did you mean batch_size / dataset_size?"
+    clean = closed_probability(sample_rate=sample_rate, hint=hint)
+    if 0.0 < clean < SMALLEST_SCALE:
         hint = "Beyond that, double precision breaks down."
-        raise invalid("sample_rate", f"between {SMALLEST_SCALE:g} and 1", sample_rate, hint)
+        raise invalid("sample_rate", f"0, or between {SMALLEST_SCALE:g} and 1", sample_rate, hint)
     return clean
 
 
@@ -449,12 +450,15 @@ def settled_steps(
             f"exactly one of steps and epochs must be given; got {given}. {FORMS}"
         )
     if steps is not None:
-        return count(steps=steps, hint="It counts batches, over all epochs.")
-    passes = count(epochs=epochs, hint="It counts passes over the data; steps= counts batches.")
+        return count(least=0, steps=steps, hint="It counts batches, over all epochs.")
+    passes = count(
+        least=0, epochs=epochs, hint="It counts passes over the data; steps= counts batches."
+    )
     if dataset_size is None or batch_size is None:
         raise InvalidArgument(
             f"epochs must come with dataset_size and batch_size; got epochs={short_repr(passes)} "
             f"without them. {FORMS}"
         )
-    total = passes * batches_per_epoch(dataset_size, count(batch_size=batch_size))
-    return count(steps=total, hint="That is epochs times batches per epoch.")
+    size = count(batch_size=batch_size, hint="Empty batches fill no epoch: give steps=.")
+    total = passes * batches_per_epoch(dataset_size, size)
+    return count(least=0, steps=total, hint="That is epochs times batches per epoch.")

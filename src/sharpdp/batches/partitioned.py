@@ -41,7 +41,7 @@ class DeterministicBatches(DrawnBatches):
     Args:
         dataset_size: number of examples; 1 to 10^18.
         batch_size: number of examples in a full batch; 1 to ``dataset_size``.
-        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
 
     Raises:
         InvalidArgument: a value is out of range.
@@ -61,7 +61,7 @@ class DeterministicBatches(DrawnBatches):
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
-        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -143,7 +143,7 @@ class ShuffledBatches(DrawnBatches):
     Args:
         dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
         batch_size: number of examples in a full batch; 1 to ``dataset_size``.
-        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
         order: "redrawn" (default) draws a new order for every epoch, "kept" one for the whole run.
         drop_last: whether to leave out the smaller batch with which every epoch ends if ``batch_size``
             does not divide the number of examples, as torch's ``DataLoader`` can; False by default.
@@ -183,7 +183,7 @@ class ShuffledBatches(DrawnBatches):
                 self.left_out,
                 "The other examples have to fill a batch.",
             )
-        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:

@@ -54,7 +54,7 @@ class BallsAndBins(DrawnBatches):
     Args:
         dataset_size: number of examples; 1 to 10^18, and at most 10^13 to draw batches.
         batch_size: the intended size of a batch, which sets the number of bins; 1 to ``dataset_size``.
-        epochs: number of passes over the data, at least 1, for at most 10^18 steps in all.
+        epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
         order: "redrawn" (default) assigns every example anew in every epoch; "kept" assigns it once,
             so all epochs have the same batches, which costs more privacy.
 
@@ -78,7 +78,7 @@ class BallsAndBins(DrawnBatches):
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
         check_order(self.order)
-        count(steps=self.steps, hint="That is epochs times batches per epoch.")
+        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def bins(self) -> int:
@@ -201,7 +201,7 @@ class RandomAllocation(DrawnBatches):
         steps: number of batches of one epoch, at least 1.
         participations: number of batches of an epoch that an example is in; 1 (default) to the number
             of batches of an epoch.
-        epochs: number of epochs, at least 1 (default), for at most 10^18 batches in all.
+        epochs: number of epochs, 0 or more, for at most 10^18 batches in all; 1 by default.
         dataset_size: number of examples, at least 1. Without it (None, the default) a run is accounted
             for, but no batches can be drawn. At most 10^18, and at most 10^13 to draw batches.
         steps_per_epoch: another name for the argument ``steps``; give one of the two.
@@ -239,7 +239,7 @@ class RandomAllocation(DrawnBatches):
         object.__setattr__(self, "dataset_size", None)
         if dataset_size is not None:
             validate_counts(self, dataset_size=dataset_size)
-        count(steps=self.steps, hint="That is epochs times steps of an epoch.")
+        count(least=0, steps=self.steps, hint="That is epochs times steps of an epoch.")
 
     @property
     def steps(self) -> int:

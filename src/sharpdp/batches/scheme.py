@@ -8,14 +8,14 @@ A scheme is frozen data. It yields the batches of one training run, and the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp._validate import HintedKeywords, count, has_entries, invalid, short_repr
+from sharpdp._validate import HintedKeywords, count, has_entries, invalid, is_masked, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.keyed_stream import FEWEST_KEY_BYTES, KEY_BYTES, KeyedStream
 
@@ -169,10 +169,7 @@ class DrawnBatches(HintedKeywords):
                 the scheme has no ``dataset_size``.
             WrongType: ``index`` or ``rng`` has the wrong type.
         """
-        example = self._position(index)
-        if self._draws:
-            check_key(rng)
-        return self._finder(rng)(np.array([example]))[1]
+        return self.steps_of_many(np.array([self._position(index)]), rng)[1]
 
     def steps_of_many(self, indices: Indices, rng: Randomness = None) -> tuple[Indices, Indices]:
         """The steps of many examples at once: the assignment that a job over all records needs.
@@ -199,6 +196,9 @@ class DrawnBatches(HintedKeywords):
         examples = self._positions(indices)
         if self._draws:
             check_key(rng)
+        plan: Any = self
+        if plan.steps == 0:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return self._finder(rng)(examples)
 
     @property
@@ -263,7 +263,7 @@ class DrawnBatches(HintedKeywords):
         plan: Any = self
         trials, rate = self._size_law()
         share = (places + 1) / trials
-        if share > 1.0:
+        if share > 1.0 or rate == 0.0 or plan.steps == 0:
             return 0.0
         if share <= rate:
             return 1.0
@@ -363,7 +363,7 @@ def different_positions(indices: object, dataset_size: int) -> Indices:
     [2, 0]
     """
     positions = np.zeros(0)
-    if has_entries(indices):
+    if has_entries(indices) and not is_masked(indices):
         with suppress(ValueError, OverflowError):  # ragged
             positions = np.asarray(indices)
     if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.size == 0:
@@ -479,10 +479,16 @@ def batches_per_epoch(dataset_size: int, batch_size: int) -> int:
     return -(-dataset_size // batch_size)
 
 
-def validate_counts(scheme: object, **counts: int) -> None:
-    """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set."""
+def validate_counts(
+    scheme: object, may_be_zero: Container[str] = ("epochs", "steps"), **counts: int
+) -> None:
+    """Set these fields of a frozen scheme to whole numbers; a batch is no larger than the data set.
+
+    A run may be of no steps; other counts are at least 1 unless they are listed.
+    """
     for name, value in counts.items():
-        object.__setattr__(scheme, name, count(hint=MEANINGS[name], **{name: value}))
+        least = 0 if name in may_be_zero else 1
+        object.__setattr__(scheme, name, count(least=least, hint=MEANINGS[name], **{name: value}))
     dataset_size = getattr(scheme, "dataset_size", None)
     batch_size = getattr(scheme, "batch_size", 1)
     if dataset_size is not None and batch_size > dataset_size:

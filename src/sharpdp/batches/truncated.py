@@ -38,14 +38,16 @@ class TruncatedPoissonBatches(DrawnBatches):
 
     Holds when: training adds its noise in every step, divides by a fixed number, and gives padding
     no weight. Under zero-out the number of examples is public, and a null record takes its place in a
-    batch like any other record.
+    batch like any other record. Under add/remove either data set may have ``dataset_size`` examples: a
+    record that is added to so many may displace one of them, for which dp-accounting, whose number is
+    that of the larger data set, does not account.
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
         batch_size: the expected size of a batch before truncation; 1 to ``dataset_size``.
         physical_batch_size: the most examples that a batch may hold; ``batch_size`` to ``dataset_size``.
-        steps: number of batches in the run; 1 to 10^18.
-        epochs: number of passes over the data, at least 1, in place of ``steps``.
+        steps: number of batches in the run; 0 to 10^18.
+        epochs: number of passes over the data, 0 or more, in place of ``steps``.
 
     Raises:
         InvalidArgument: a value is out of range, or not exactly one of ``steps`` and ``epochs`` is given.

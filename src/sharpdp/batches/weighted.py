@@ -49,7 +49,7 @@ class WeightedPoissonBatches(DrawnBatches):
     Args:
         weights: one number for each example, at least 0, some of them positive.
         batch_size: the expected size of a batch; at least 1, and so small that no probability is above 1.
-        steps: number of batches in the run; 1 to 10^18.
+        steps: number of batches in the run; 0 to 10^18.
         epochs: in place of ``steps``: that many times ceil(examples / batch_size) batches.
 
     Raises:

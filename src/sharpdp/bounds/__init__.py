@@ -5,6 +5,7 @@ import sharpdp.bounds.allocation.kept_bins
 import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.correlated_noise.theorems
 import sharpdp.bounds.cyclic_poisson
+import sharpdp.bounds.degenerate
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement
 import sharpdp.bounds.given.privacy_loss
@@ -34,6 +35,13 @@ import sharpdp.bounds.shuffle_model.unbounded_randomizer
 import sharpdp.bounds.shuffled_batches.buffered
 import sharpdp.bounds.shuffled_batches.theorems
 import sharpdp.bounds.weighted_poisson  # noqa: F401
-from sharpdp.bounds.registry import Bound, PairCounts, all_bounds, bound, bounds_for
+from sharpdp.bounds.registry import (
+    Bound,
+    PairCounts,
+    all_bounds,
+    bound,
+    bounds_for,
+    temporarily,
+)
 
-__all__ = ["Bound", "PairCounts", "all_bounds", "bound", "bounds_for"]
+__all__ = ["Bound", "PairCounts", "all_bounds", "bound", "bounds_for", "temporarily"]

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharpdp.bounds.registry import append_to_docstring, kinds_of, register_once, sides_of
+from sharpdp.bounds.registry import (
+    append_to_docstring,
+    kinds_of,
+    outside,
+    register_once,
+    rigor_of,
+    sides_of,
+)
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms.composed import Adjacency, Mechanism
@@ -43,6 +50,11 @@ class Formula:
     source: str
     composes: bool
     theorem: Theorem
+
+    @property
+    def stated_by(self) -> str:
+        """The module outside sharpdp that states it; empty for a formula of ours."""
+        return outside(self.theorem)
 
     def __call__(
         self, mechanism: Mechanism, argument: float, adjacency: Adjacency | None = None
@@ -90,7 +102,7 @@ def formula(
             name,
             kinds_of(theorem)[0],
             sides[0] if sides else side,
-            Rigor.CERTIFIED if sides else Rigor.APPROXIMATE,
+            rigor_of(theorem, Rigor.CERTIFIED if sides else Rigor.APPROXIMATE),
             QUANTITIES[parameter],
             holds_when,
             source,
@@ -116,6 +128,8 @@ def formulas_for(mechanism: Mechanism, quantity: str) -> tuple[Formula, ...]:
     >>> formulas_for(Laplace(1.0), "epsilon")
     ()
     """
+    if mechanism.degenerate:  # formulas divide by the noise, and by the number of rounds
+        return ()
     return tuple(
         entry
         for entry in all_formulas()

@@ -7,10 +7,14 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
+from sharpdp._validate import invalid
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
@@ -19,8 +23,19 @@ from sharpdp.mechanisms.training import DPSGD
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
 from sharpdp.proofs import cited
+from sharpdp.references import keys_in
 
-__all__ = ["CONSTANTS", "REAL_NUMBERS", "Bound", "PairCounts", "all_bounds", "bound", "bounds_for"]
+__all__ = [
+    "CONSTANTS",
+    "REAL_NUMBERS",
+    "Bound",
+    "PairCounts",
+    "all_bounds",
+    "bound",
+    "bounds_for",
+    "only_ours",
+    "temporarily",
+]
 
 PairCounts: TypeAlias = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it occurs in the product."""
@@ -46,6 +61,16 @@ CONSTANTS = (
 """What bounds on training need, so that no released number tells how many records there are."""
 
 _REGISTERED: dict[str, "Bound"] = {}
+
+_TEMPORARY: ContextVar[Mapping[str, "Bound"]] = ContextVar(
+    "temporary bounds", default=MappingProxyType({})
+)
+"""Bounds of this thread or task only, while a block runs."""
+
+_SET_ASIDE: dict[object, dict[str, "Bound"]] = {}
+"""Bounds that are registered in blocks of `temporarily` only, by their functions."""
+
+_ONLY_OURS: ContextVar[bool] = ContextVar("only bounds of sharpdp", default=False)
 
 
 class Registered(Protocol):
@@ -98,6 +123,8 @@ class Bound:
             of the run: it gets one more argument, in how many rounds pairs that are factors fall, or 0.
         factors: For a bound whose pairs are factors: none of them dominates a step by itself, they
             dominate a round of the run only all together. In how many equal rounds they fall.
+        degenerate: Whether it is about runs in which no record is used, or without noise. Such a theorem
+            is asked about no other runs, and no other theorem about them.
         base: The bound that is converted; None in the registry.
     """
 
@@ -122,6 +149,7 @@ class Bound:
     outdoes_conversion: Condition | None = None
     takes_steps: bool = False
     factors: Rounds | None = None
+    degenerate: bool = False
     base: "Bound | None" = None
 
     def __call__(
@@ -146,11 +174,19 @@ class Bound:
                 rounds = base.rounds_of_factors(*question)
                 return self.theorem(mechanism, adjacency, pairs, width, rounds)
             return self.theorem(mechanism, adjacency, pairs, width)
-        if width >= ROUGH_WIDTH and self.rough is not None:
-            return self.rough(mechanism, adjacency)
-        if width < STANDARD_WIDTH and self.refined is not None:
-            return self.refined(mechanism, adjacency, width)
-        return self.theorem(mechanism, adjacency)
+        with self._asking_ours():
+            if width >= ROUGH_WIDTH and self.rough is not None:
+                return self.rough(mechanism, adjacency)
+            if width < STANDARD_WIDTH and self.refined is not None:
+                return self.refined(mechanism, adjacency, width)
+            return self.theorem(mechanism, adjacency)
+
+    def _asking_ours(self) -> AbstractContextManager[None]:
+        """Theorems of ours ask no theorem of others about a part: their own rigor would not say so.
+
+        What they keep for later calls is then never based on one.
+        """
+        return nullcontext() if self.stated_by else only_ours()
 
     def premises(
         self, mechanism: Mechanism, adjacency: Adjacency, side: Side
@@ -167,8 +203,10 @@ class Bound:
         """
         if self.converts is not None and self.base is not None:
             question = self.converts(mechanism, adjacency)
-            return (_REGISTERED[self.name], *self.base.premises(*question, side))
-        return (self, *(self.rests_on(mechanism, adjacency, side) if self.rests_on else ()))
+            own = _REGISTERED.get(self.name) or replace(self, base=None)
+            return (own, *self.base.premises(*question, side))
+        with self._asking_ours():
+            return (self, *(self.rests_on(mechanism, adjacency, side) if self.rests_on else ()))
 
     def converted(self, mechanism: Mechanism, adjacency: Adjacency) -> tuple["Bound", ...]:
         """The theorem once for each bound that it converts, as rigorous as both; itself if it has none.
@@ -210,8 +248,24 @@ class Bound:
         return outdoes is not None and self.covers(adjacency) and outdoes(mechanism)
 
     @property
+    def stated_by(self) -> str:
+        """The module outside sharpdp that states it; empty for a theorem of ours."""
+        return outside(self.theorem)
+
+    @property
+    def rigor_words(self) -> str:
+        """What stands behind it, in a few words: of a theorem of others, who states it."""
+        return self.rigor.by([self.stated_by] if self.stated_by else [])
+
+    @property
     def grounds(self) -> str:
-        """The publications that prove it, or our own page and what it builds on."""
+        """The publications that prove it, or our own page and what it builds on.
+
+        Of a theorem of others, who states it; a source that is not in our bibliography is unknown.
+        """
+        if self.stated_by:
+            known = "" if keys_in(self.source) else "unknown source "
+            return f"stated by {self.stated_by}: {known}{self.source}"
         if not self.proof:
             return self.source
         return f"our proof, not peer reviewed: {cited(self.proof)}; builds on {self.source}"
@@ -224,7 +278,9 @@ class Bound:
 
     @property
     def subject(self) -> str:
-        """The names of the classes that are bounded."""
+        """The names of the classes that are bounded; those of degenerate runs are nearly all."""
+        if self.degenerate:
+            return "runs without records or noise"
         kinds = " or ".join(kind.__name__ for kind in self.of)
         schemes = " or ".join(scheme.__name__ for scheme in self.batch_scheme)
         return f"{kinds} over {schemes}" if schemes else kinds
@@ -238,11 +294,12 @@ class Bound:
         Returns:
             Whether the theorem says something about it, for some notion of neighbors.
         """
-        if type(mechanism) not in self.of:
+        if type(mechanism) not in self.of or mechanism.degenerate is not self.degenerate:
             return False
         if isinstance(mechanism, DPSGD) and type(mechanism.batches) not in self.batch_scheme:
             return False
-        return self.applies is None or self.applies(mechanism)
+        with self._asking_ours():
+            return self.applies is None or self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
@@ -275,9 +332,15 @@ def bound(
     outdoes_conversion: Condition | None = None,
     takes_steps: bool = False,
     factors: Rounds | None = None,
+    degenerate: bool = False,
     name: str = "",
+    registered: bool = True,
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """A decorator that registers a theorem under the name of its function.
+
+    A theorem of sharpdp is certified. One from any other module is stated by that module: answers that
+    rest on it say so, budgets and ledgers do not count by it, and theorems of sharpdp about larger
+    mechanisms do not build on it.
 
     The name ends in the side: `_lower`, `_upper`, or `_tight` for both. Conditions and source are
     appended to the docstring. A file states what its theorems share once, by `functools.partial`:
@@ -303,16 +366,19 @@ def bound(
         outdoes_conversion: Where it says more than a conversion of it.
         takes_steps: Whether it takes the pairs that it converts one by one.
         factors: In how many rounds its pairs fall if they are factors and no steps.
+        degenerate: Whether it is about runs that use no record or add no noise, and no others.
         name: Another name, if one function is registered twice because a part of what it is about has
             another source.
+        registered: False to register it in blocks of `temporarily` only.
 
     Returns:
         The decorator, which returns the function itself.
 
     Raises:
-        InvalidArgument: If another module has registered a bound of this name, if the name has no side,
-            if neither ``of`` nor the first parameter says the kind of mechanism, or if no adjacency is
-            stated for training runs, which have several.
+        InvalidArgument: If a theorem from outside sharpdp has a ``proof``, if another module has
+            registered a bound of this name, if the name has no side, if neither ``of`` nor the first
+            parameter says the kind of mechanism, or if no adjacency is stated for training runs, which
+            have several.
     """
 
     def register(theorem: AnyTheorem) -> AnyTheorem:
@@ -323,12 +389,15 @@ def bound(
                 f"the name of a bound must end in _lower, _upper or _tight; got {own_name!r}."
             )
         kinds = kinds_of(theorem) if of is None else _listed(of)
+        if proof and outside(theorem):
+            hint = "It names a page of sharpdp: say in source where the proof is."
+            raise invalid("proof", "left out for theorems from outside sharpdp", proof, hint)
         entry = Bound(
             own_name,
             kinds,
             _listed(batch_scheme),
             sides,
-            Rigor.UNREVIEWED if proof else Rigor.CERTIFIED,
+            rigor_of(theorem, Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
             _only_notion(kinds) if adjacency is None else _listed(adjacency),
             holds_when if Side.UPPER in sides else "",
             attained_when if Side.LOWER in sides else "",
@@ -345,12 +414,82 @@ def bound(
             outdoes_conversion,
             takes_steps,
             factors,
+            degenerate,
         )
-        register_once(_REGISTERED, entry, "bound")
+        if registered:
+            register_once(_REGISTERED, entry, "bound")
+        else:
+            _SET_ASIDE.setdefault(theorem, {})[own_name] = entry
         append_to_docstring(theorem, (*entry.conditions, ("source", entry.grounds)))
         return theorem
 
     return register
+
+
+@contextmanager
+def temporarily(*theorems: object) -> Iterator[None]:
+    """A block in which some theorems count, for this thread or asynchronous task.
+
+    Answers that are asked for in the block rest on them for good, and say so; none outside it does.
+
+    Args:
+        *theorems: Functions that are decorated by ``bound(..., registered=False)``.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        InvalidArgument: A theorem is not decorated so, or its name is that of another bound.
+
+    >>> from sharpdp.mechanisms import Laplace
+    >>> from sharpdp.pairs.finite import AtomicPair
+    >>> @bound(
+    ...     source="kairouz2015 Theorem 3.3", holds_when="the noise is pure DP", registered=False
+    ... )
+    ... def laplace_as_any_upper(mechanism: Laplace, adjacency: Adjacency):
+    ...     return ((AtomicPair.pure(1.0 / mechanism.scale), 1),)
+    >>> with temporarily(laplace_as_any_upper):
+    ...     [one.name for one in bounds_for(Laplace(1.0))]
+    ['laplace_tight', 'laplace_as_any_upper']
+    >>> [one.name for one in bounds_for(Laplace(1.0))]
+    ['laplace_tight']
+    """
+    added = dict(_TEMPORARY.get())
+    for theorem in theorems:
+        entries = next((kept for one, kept in _SET_ASIDE.items() if one is theorem), None)
+        if not entries:
+            hint = "Decorate a function with bound(..., registered=False)."
+            raise invalid("theorems", "bounds that are not registered", theorem, hint)
+        for name, entry in entries.items():
+            if name in _REGISTERED or added.get(name, entry) is not entry:
+                raise invalid("theorems", "bounds with names of their own", name)
+            added[name] = entry
+    token = _TEMPORARY.set(added)
+    try:
+        yield
+    finally:
+        _TEMPORARY.reset(token)
+
+
+@contextmanager
+def only_ours() -> Iterator[None]:
+    """A block in which no theorem from outside sharpdp counts, for this thread or asynchronous task."""
+    token = _ONLY_OURS.set(True)
+    try:
+        yield
+    finally:
+        _ONLY_OURS.reset(token)
+
+
+def outside(theorem: Callable[..., object]) -> str:
+    """The module of a theorem, if that is not in sharpdp."""
+    module = theorem.__module__
+    return "" if module.partition(".")[0] == "sharpdp" else module
+
+
+def rigor_of(theorem: Callable[..., object], ours: Rigor) -> Rigor:
+    """The rigor of a theorem: that of ours, or stated by others."""
+    return Rigor.weakest([Rigor.STATED, ours]) if outside(theorem) else ours
 
 
 def sides_of(name: str) -> tuple[Side, ...]:
@@ -422,7 +561,8 @@ def all_bounds() -> tuple[Bound, ...]:
     >>> next(one.source for one in all_bounds() if one.name == "gaussian_tight")
     'dong2022 Theorem 2.7; balle2018 Theorem 8'
     """
-    return tuple(_REGISTERED.values())
+    every = (*_REGISTERED.values(), *_TEMPORARY.get().values())
+    return tuple(entry for entry in every if not (_ONLY_OURS.get() and entry.stated_by))
 
 
 @underflow_is_zero
@@ -453,7 +593,7 @@ def bounds_for(
     >>> [one.name for one in bounds_for(Gaussian(1.0))]
     ['gaussian_tight']
     """
-    if isinstance(mechanism, Repeated | Sequence):
+    if isinstance(mechanism, Repeated | Sequence) and mechanism.uses_records:
         raise InvalidArgument(
             "mechanism must not be composed of others; "
             f"got {mechanism.describe()}. Ask for each of its parts()."
@@ -463,7 +603,7 @@ def bounds_for(
     scheme = type(mechanism.batches) if isinstance(mechanism, DPSGD) else None
     about = [
         entry
-        for entry in _REGISTERED.values()
+        for entry in all_bounds()
         if kind in entry.of
         and (scheme is None or scheme in entry.batch_scheme)
         and entry.name not in without
@@ -484,5 +624,6 @@ def bounds_for(
             f"adjacency {notion} has no theorem for {mechanism.describe()}. "
             f"What exists: {' and '.join(proved)}."
         )
-    subjects = ", ".join(sorted({entry.subject for entry in all_bounds()}))
+    usual = (entry for entry in all_bounds() if not entry.degenerate)
+    subjects = ", ".join(sorted({entry.subject for entry in usual}))
     raise Unsupported(f"no bound covers {mechanism.describe()}. There are bounds on: {subjects}.")

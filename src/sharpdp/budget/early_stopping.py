@@ -23,6 +23,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import account
+from sharpdp.bounds.registry import only_ours
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, BestOf, LastIterate, Mechanism
@@ -179,7 +180,8 @@ def ex_post_epsilon(
                     "looks at results that are kept secret reveals them. Take the number of the whole "
                     "plan and a number of steps that is fixed in advance."
                 )
-        answer = account(mechanism, adjacency=notion, group_size=group_size)
+        with only_ours():
+            answer = account(mechanism, adjacency=notion, group_size=group_size)
         notion = answer.adjacency
         epsilons.append(float(answer.epsilon(delta=share).upper))
     return ExPostEpsilon(whole, answer.adjacency, answer.group_size, ends, parts, tuple(epsilons))

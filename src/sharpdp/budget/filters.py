@@ -26,6 +26,7 @@ import numpy as np
 
 from sharpdp._validate import nonnegative, open_probability, positive, renyi_order
 from sharpdp.accounting import Guarantee, account
+from sharpdp.bounds.registry import only_ours
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism
 from sharpdp.mechanisms.composed import checked_group_size
@@ -91,12 +92,15 @@ class Filter(ABC):
             group_size: In how many records neighbors differ at most.
 
         Returns:
-            The cost, rounded upwards.
+            The cost, rounded upwards; infinite without noise.
 
         Raises:
             Unsupported: nothing finite is known about this mechanism in this quantity.
         """
-        return self._cost(mechanism, adjacency, checked_group_size(group_size))
+        if any(part.uses_records and not part.adds_noise for part, _ in mechanism.parts()):
+            return math.inf
+        with only_ours():
+            return self._cost(mechanism, adjacency, checked_group_size(group_size))
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
         """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
@@ -111,7 +115,8 @@ class Filter(ABC):
         Raises:
             InvalidArgument: there is no notion of that name.
         """
-        return account(self._at_limit(), adjacency=adjacency)
+        with only_ours():
+            return account(self._at_limit(), adjacency=adjacency)
 
     @classmethod
     @abstractmethod
@@ -287,6 +292,8 @@ class GaussianFilter(Filter):
     ) -> float:
         total = Fraction(0)
         for part, times in mechanism.parts():
+            if not part.uses_records:
+                continue
             if type(part) is not Gaussian:
                 raise Unsupported(
                     f"only Gaussian noise can be added up by its mu; got {part.describe()}. Trade-off "

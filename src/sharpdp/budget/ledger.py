@@ -25,6 +25,7 @@ from sharpdp._validate import (
 )
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches.scheme import pluralize
+from sharpdp.bounds.registry import only_ours
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.cohorts import folded, near_miss
 from sharpdp.budget.filters import RenyiFilter
@@ -871,7 +872,8 @@ class Ledger(Tabular):
             together = InSequence([part * times for part, times in parts])
             if len(self._totals) > 32:
                 self._totals.clear()
-            self._totals[known] = account(together, adjacency=adjacency)
+            with only_ours():  # a ledger goes on to count when their theorems are gone
+                self._totals[known] = account(together, adjacency=adjacency)
         return self._totals[known]
 
     def _notion(self, more: tuple[Entry, ...]) -> str | None:

@@ -18,6 +18,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee, account
+from sharpdp.bounds.registry import only_ours
 from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
 from sharpdp.budget.ledger import MOST_RUNS, Entry, Ledger
 from sharpdp.budget.ledger_records import CHOICES
@@ -326,7 +327,8 @@ class Budget:
             for mechanism, size in releases
             for part, times in in_groups(mechanism.parts(), size)
         ]
-        return account(Sequence(parts), adjacency=self._adjacency)
+        with only_ours():
+            return account(Sequence(parts), adjacency=self._adjacency)
 
     def _refusal(self, mechanism: Mechanism, cost: float) -> str:
         what = f"{mechanism.describe()} would exceed the budget"

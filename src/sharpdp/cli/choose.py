@@ -204,7 +204,7 @@ def _samplers(options: argparse.Namespace) -> Reply:
     for row, data in zip(comparison.rows, comparison.to_dict()["samplers"], strict=True):
         bracket = row.epsilon
         rigor = {
-            "rigor": None if bracket is None else str(bracket.rigor),
+            "rigor": None if bracket is None else bracket.rigor.by(bracket.stated_by),
             "confidence": None if bracket is None else bracket.confidence,
         }
         answers.append({"quantity": "epsilon", "delta": comparison.delta, **data, **rigor})
@@ -313,7 +313,7 @@ def _conversions(options: argparse.Namespace) -> Reply:
             given: asked,
             "lower": None,
             "upper": _json(value),
-            "rigor": "certified",
+            "rigor": str(curve.rigor),
             "confidence": None,
             "order": _json(order),
             "source": source,
@@ -431,7 +431,7 @@ def _bound_entry(row: Row, quantity: str, given: dict[str, float]) -> dict[str, 
         "quantity": quantity,
         **given,
         **ends,
-        "rigor": str(row.rigor),
+        "rigor": row.rigor_words,
         "confidence": None,
         "reason": row.reason or None,
         "holds_when": row.holds_when or None,

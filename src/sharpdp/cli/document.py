@@ -193,7 +193,8 @@ def bounds(options: argparse.Namespace) -> Reply:
 
 def cite(options: argparse.Namespace) -> Reply:
     """BibTeX entries of sharpdp itself, and of the sources of theorems."""
-    from sharpdp.report.citations import keys, publications, software
+    from sharpdp.references import publications
+    from sharpdp.report.citations import keys, software
 
     names = options.names or [SOFTWARE]
     published = publications()
@@ -331,11 +332,11 @@ def _theorem(bound: Bound) -> dict[str, Any]:
         "name": bound.name,
         "bounds": bound.subject,
         "sides": [str(side) for side in bound.sides],
-        "rigor": str(bound.rigor),
+        "rigor": bound.rigor_words,
         "adjacency": [str(notion) for notion in bound.adjacency],
         "holds_when": bound.holds_when or None,
         "attained_when": bound.attained_when or None,
-        "source": bound.source,
+        "source": bound.grounds if bound.stated_by else bound.source,
         "proof": cited(bound.proof) if bound.proof else None,
         "keys": keys([bound]),
     }

@@ -143,6 +143,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
     meanings = {
         Rigor.CERTIFIED: "certified by a published theorem",
         Rigor.UNREVIEWED: "certified by our own proof, which is not peer reviewed",
+        Rigor.STATED: "stated by others, and not checked by sharpdp",
         Rigor.MONTE_CARLO: "Monte Carlo: true with the stated confidence",
         Rigor.APPROXIMATE: "approximate: neither an upper nor a lower bound, no answer rests on it",
     }
@@ -160,6 +161,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
         f" <= {upper.shown}" if upper else "",
     )
     weakest = Rigor.weakest(row.rigor for row in best if row is not None)
+    stated = [row.stated_by for row in best if row is not None and row.stated_by]
     conditions = [
         (f"{row.name} ({row.kind})", f"{row.condition} ({row.source})") for row in comparison.rows
     ]
@@ -171,7 +173,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
     return View(
         title=f"{comparison.quantity} at {comparison.given}={comparison.at:g}",
         subject=f"{comparison.mechanism.describe()}, {comparison.neighbors}",
-        results=(f"{''.join(ends)}, {weakest}",) if lower or upper else (),
+        results=(f"{''.join(ends)}, {weakest.by(stated)}",) if lower or upper else (),
         columns=(
             Column(comparison.quantity, "right"),
             Column("side", shown_from=MEDIUM),
@@ -317,7 +319,7 @@ def theorem(bound: Bound) -> list[str]:
         *bound.conditions,
         ("source", bound.grounds),
     ]
-    head = f"{bound.name}: {bound.subject}, {sides} side, {bound.rigor}"
+    head = f"{bound.name}: {bound.subject}, {sides} side, {bound.rigor_words}"
     return [head, *note_lines(notes)]
 
 
@@ -342,10 +344,14 @@ def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], .
     if attained:
         notes.append(("lower end attained when", "; or ".join(attained)))
     sources = (
-        f"{bound.name} ({'our proof; ' if bound.proof else ''}{bound.source})"
+        f"{bound.name} ({bound.grounds if bound.stated_by else _source(bound)})"
         for bound in guarantee.bounds
     )
     return (*notes, ("theorems", ", ".join(sources)))
+
+
+def _source(bound: Bound) -> str:
+    return f"our proof; {bound.source}" if bound.proof else bound.source
 
 
 def _bound(row: Row, best: Sequence[Row | None]) -> TableLine:

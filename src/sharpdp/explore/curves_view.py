@@ -84,7 +84,7 @@ def bounds(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "title": row.title,
                 "side": str(row.side),
                 "kind": row.kind,
-                "rigor": str(row.rigor),
+                "rigor": row.rigor_words,
                 "value": None if row.value is None else finite(row.value),
                 "shown": row.shown,
                 "condition": row.condition,

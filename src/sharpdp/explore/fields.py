@@ -59,7 +59,7 @@ def bracket_data(bracket: Bracket, digits: int = 4) -> dict[str, Any]:
         "shown": bracket.shown(digits),
         "least": least,
         "most": most,
-        "rigor": str(bracket.rigor),
+        "rigor": bracket.rigor.by(bracket.stated_by),
     }
 
 

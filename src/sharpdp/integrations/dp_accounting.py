@@ -24,13 +24,14 @@ with optional_packages("dp-accounting", "dp_accounting"):
     import dp_accounting
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from sharpdp._validate import count, probability, real, short_repr
+from sharpdp._validate import closed_probability, count, probability, short_repr
 from sharpdp.accounting import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.loss_tables import pessimistic_table
 from sharpdp.mechanisms import (
     DPSGD,
+    ApproximateDP,
     BestOf,
     Gaussian,
     Laplace,
@@ -65,6 +66,10 @@ def mechanism_of(event: Any) -> Mechanism:
         Unsupported: No mechanism of sharpdp is that event.
     """
     match event:
+        case dp_accounting.NoOpDpEvent():
+            return Sequence([])
+        case dp_accounting.NonPrivateDpEvent():
+            return ApproximateDP(epsilon=0.0, delta=1.0)
         case dp_accounting.GaussianDpEvent():
             return Gaussian(noise_multiplier=event.noise_multiplier)
         case dp_accounting.LaplaceDpEvent():
@@ -107,6 +112,10 @@ def event_of(mechanism: Mechanism) -> Any:
         Unsupported: dp-accounting has no event for it.
     """
     match mechanism:
+        case Mechanism(uses_records=False):
+            return dp_accounting.NoOpDpEvent()
+        case ApproximateDP(delta=1.0):
+            return dp_accounting.NonPrivateDpEvent()
         case Gaussian():
             return dp_accounting.GaussianDpEvent(mechanism.noise_multiplier)
         case Laplace():
@@ -284,11 +293,13 @@ def pld_of(mechanism: Mechanism, *, discretization: float = 1e-3) -> Any:
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
-def _response(noise: object, buckets: object) -> RandomizedResponse:
+def _response(noise: object, buckets: object) -> Mechanism:
     """Truth with probability 1 - noise + noise/k, any other bucket with noise/k."""
-    share, categories = real(noise_parameter=noise), count(num_buckets=buckets, least=2)
-    if not 0.0 < share < 1.0:
-        raise Unsupported(f"randomized response with noise {share!r} says all or nothing.")
+    share, categories = closed_probability(noise_parameter=noise), count(num_buckets=buckets)
+    if share == 1.0 or categories == 1:
+        return Sequence([])
+    if share == 0.0:
+        return ApproximateDP(epsilon=0.0, delta=1.0)
     odds = categories * (1.0 - share) / share
     if not math.isfinite(odds):
         raise Unsupported(f"randomized response with noise {share!r} hides nothing.")
@@ -329,9 +340,12 @@ def _best_of(event: Any) -> BestOf:
     return BestOf(run, "negative-binomial", mean=mean, shape=shape)
 
 
-def _sampled(event: Any, steps: int) -> DPSGD:
-    """Sampled Gaussian steps as DP-SGD."""
-    if not isinstance(event.event, dp_accounting.GaussianDpEvent):
+def _sampled(event: Any, steps: int) -> Mechanism:
+    """Sampled Gaussian steps as DP-SGD; without any privacy, they have no noise."""
+    if isinstance(event.event, dp_accounting.NoOpDpEvent):
+        return Sequence([])
+    bare = isinstance(event.event, dp_accounting.NonPrivateDpEvent)
+    if not bare and not isinstance(event.event, dp_accounting.GaussianDpEvent):
         raise Unsupported(f"only Gaussian steps are sampled here; got {short_repr(event.event)}.")
     if isinstance(event, dp_accounting.PoissonSampledDpEvent):
         plan: Any = PoissonBatches(sample_rate=event.sampling_probability, steps=steps)
@@ -342,7 +356,7 @@ def _sampled(event: Any, steps: int) -> DPSGD:
             steps=steps,
             replacement=isinstance(event, dp_accounting.SampledWithReplacementDpEvent),
         )
-    return DPSGD(plan, noise_multiplier=event.event.noise_multiplier)
+    return DPSGD(plan, noise_multiplier=0.0 if bare else event.event.noise_multiplier)
 
 
 def _training_event(mechanism: DPSGD) -> Any:
@@ -365,6 +379,6 @@ def _training_event(mechanism: DPSGD) -> Any:
 
 def _known() -> str:
     return (
-        "There are Gaussian, Laplace, randomized response, their compositions, and Gaussian steps "
-        "sampled by Poisson, with or without replacement."
+        "There are Gaussian, Laplace, randomized response, no release and no privacy, their "
+        "compositions, and Gaussian steps sampled by Poisson, with or without replacement."
     )

@@ -65,7 +65,7 @@ def log_privacy(
     mlflow.log_params(
         {"dp_mechanism": guarantee.mechanism.describe(), "dp_adjacency": guarantee.neighbors}
     )
-    tags = {"dp.rigor": str(epsilon.rigor)}
+    tags = {"dp.rigor": epsilon.rigor.by(epsilon.stated_by)}
     if not results.unwritten:
         tags["dp.plan_sha256"] = results.plan.hash
     mlflow.set_tags(tags)

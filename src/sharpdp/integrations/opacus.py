@@ -69,6 +69,7 @@ from sharpdp.learn.ranks import Ranks
 from sharpdp.learn.written_state import check_layers
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
+from sharpdp.mechanisms.training import check_trains
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
@@ -655,6 +656,7 @@ def make_private(
     if not isinstance(given, DPSGD):
         hint = "Try DPSGD(scheme, noise_multiplier=...)."
         raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
+    check_trains(plan=plan)
     for name in sorted(set(SET_BY_PLAN) & set(options)):
         raise InvalidArgument(
             f"{name} must be left out; got {short_repr(options[name])}. {SET_BY_PLAN[name]} says it."

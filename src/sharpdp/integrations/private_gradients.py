@@ -70,6 +70,7 @@ from sharpdp.learn.gradients import (
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.written_state import WrittenWeights
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms.training import check_trains
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
@@ -213,6 +214,7 @@ class PrivateGradients(HintedKeywords):
         if not isinstance(given, DPSGD):
             hint = "Try DPSGD(scheme, noise_multiplier=...)."
             raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
+        check_trains(plan=plan)
         if isinstance(loss, type) or not callable(loss):
             raise WrongType(
                 "loss must be a function of the model and the collated examples; got "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from sharpdp._validate import nonnegative, open_probability
 from sharpdp.accounting import account
+from sharpdp.bounds.registry import only_ours
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import progress
 from sharpdp.targets import Target
@@ -36,6 +37,8 @@ def affordable(
 
         def beyond(rounds: int) -> int:
             task.words = f"looking for what epsilon {target.limit:g} allows, trying {rounds}"
-            return int(not target.is_met(account(begun(rounds), adjacency=adjacency)))
+            with only_ours():
+                answer = account(begun(rounds), adjacency=adjacency)
+            return int(not target.is_met(answer))
 
         return bisect_left(range(1, most + 1), 1, key=beyond)

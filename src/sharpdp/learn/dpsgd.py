@@ -59,6 +59,7 @@ from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
+from sharpdp.mechanisms.training import check_trains
 from sharpdp.randomness.given_secret import GIVEN_KEY
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import free_path_of, path_of
@@ -734,6 +735,7 @@ def _checked(
             f"mechanism must be a DPSGD or a CorrelatedNoise; got {short_repr(mechanism)}. "
             "Try DPSGD(PoissonBatches(...), noise_multiplier=1.0)."
         )
+    check_trains(mechanism=mechanism)
     if isinstance(mechanism.batches, MinSeparation):
         raise InvalidArgument(
             "mechanism must have batches that Training can draw; got MinSeparation, a property of "

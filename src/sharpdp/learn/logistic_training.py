@@ -33,6 +33,7 @@ from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.dpsgd import STEPS_BETWEEN_SAVES, Training
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, Sequence
+from sharpdp.mechanisms.training import check_trains
 
 __all__ = ["LastIterateTraining"]
 
@@ -336,6 +337,7 @@ class _LinearGradients:
 def _checked(mechanism: LastIterate) -> LastIterate:
     if type(mechanism) is not LastIterate:
         raise WrongType(f"mechanism must be a LastIterate; got {short_repr(mechanism)}.")
+    check_trains(mechanism=mechanism)
     if mechanism.loss is None:
         raise InvalidArgument(
             "mechanism must have a loss; got one without. Try loss=SmoothLoss.softmax(feature_norm=1.0, "

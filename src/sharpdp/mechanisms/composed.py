@@ -38,6 +38,8 @@ MOST_RECORDS = 1000
 """Larger groups are refused: with so many records sampling hides next to nothing of a group."""
 
 NO_NOISE = "Without noise there is no privacy to account for."
+NOTHING = "no release"
+NO_LESS_NOISE = "0 is no noise at all."
 NO_LESS = "0 is perfect privacy, and larger is less."
 """Hints about arguments that several mechanisms have."""
 
@@ -169,6 +171,21 @@ class Mechanism(HintedKeywords, ABC):
         return chosen(self.adjacencies, adjacency, self.describe())
 
     @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result: not in a run without steps, or with empty batches."""
+        return True
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether there is noise in what is released: not with a noise multiplier of 0."""
+        return True
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether no record is used, or nothing hides those that are; both have their own theorems."""
+        return not (self.uses_records and self.adds_noise)
+
+    @property
     def premise(self) -> Rigor:
         """Rigor of the mechanism's own data, such as a curve that came from another answer."""
         return Rigor.CERTIFIED
@@ -218,7 +235,7 @@ class Repeated(Mechanism):
 
     Args:
         mechanism: what is run.
-        count: how often it is run; 1 to 10^18.
+        count: how often it is run; 0 to 10^18.
 
     Raises:
         InvalidArgument: ``count`` is out of range, or a part would be run more than 10^18 times.
@@ -236,13 +253,18 @@ class Repeated(Mechanism):
         """Check both fields, and that no part is run more often than can be counted."""
         _checked_mechanism("mechanism", self.mechanism)
         hint = "It says how often the mechanism is run."
-        object.__setattr__(self, "count", count(count=self.count, hint=hint))
+        object.__setattr__(self, "count", count(least=0, count=self.count, hint=hint))
         self.parts()
 
     @property
     def label(self) -> str:
         """The label of what is repeated."""
         return self.mechanism.label
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether it is run at all, and a record may enter a result."""
+        return any(part.uses_records for part, _ in self.parts())
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -263,10 +285,9 @@ class Sequence(Mechanism):
     """Mechanisms, run one after the other on the same data with fresh randomness.
 
     Args:
-        mechanisms: what is run, in this order; at least one mechanism.
+        mechanisms: what is run, in this order. An empty list stands for a run that releases nothing.
 
     Raises:
-        InvalidArgument: the list is empty.
         WrongType: ``mechanisms`` is not a list, or an entry is not a mechanism.
         Unsupported: the mechanisms share no notion of neighboring data sets.
 
@@ -288,11 +309,6 @@ class Sequence(Mechanism):
         parts = tuple(mechanisms)
         for index, part in enumerate(parts):
             _checked_mechanism(f"mechanisms[{index}]", part)
-        if not parts:
-            raise InvalidArgument(
-                "mechanisms must be a list of at least one mechanism; got an empty one. "
-                "Use Sequence([a, b]) or a + b."
-            )
         self._settle(parts, common(part.adjacencies for part in parts))
 
     @classmethod
@@ -312,6 +328,8 @@ class Sequence(Mechanism):
     @property
     def label(self) -> str:
         """The label of its only part, or how many it has."""
+        if not self.mechanisms:
+            return NOTHING
         parts = self.parts()
         return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts):,} mechanisms"
 
@@ -320,12 +338,17 @@ class Sequence(Mechanism):
         """Adjacencies that all parts share."""
         return self._adjacencies
 
+    @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result of any part."""
+        return bool(self.mechanisms) and any(part.uses_records for part, _ in self.parts())
+
     def describe(self) -> str:
         """The first parts in one line."""
-        return _described(self.parts())
+        return _described(self.parts()) if self.mechanisms else NOTHING
 
     def parts(self) -> Parts:
-        """The parts of all its mechanisms, equal ones together."""
+        """The parts of all its mechanisms, equal ones together; itself if it has none."""
         return _merged(piece for mechanism in self.mechanisms for piece in mechanism.parts())
 
 
@@ -368,6 +391,16 @@ class Grouped(Mechanism):
     def label(self) -> str:
         """The label of what is run."""
         return self.mechanism.label
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether a record may enter a result of what is run."""
+        return self.mechanism.uses_records
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether there is noise in what is released."""
+        return self.mechanism.adds_noise
 
     @property
     def premise(self) -> Rigor:
@@ -417,15 +450,18 @@ def _flat(mechanism: Mechanism) -> tuple[Mechanism, ...]:
 
 
 def _merged(pieces: Iterable[tuple[Mechanism, int]]) -> Parts:
+    """Equal ones together, without empty sequences, or one empty sequence if that is all there is."""
     total: dict[Mechanism, int] = {}
     for mechanism, times in pieces:
+        if times == 0 or (isinstance(mechanism, Sequence) and not mechanism.mechanisms):
+            continue
         total[mechanism] = total.get(mechanism, 0) + times
         if total[mechanism] > LARGEST_COUNT:
             raise InvalidArgument(
                 f"count must be at most 10^18 for each part; got {short_repr(total[mechanism])} times "
                 f"{mechanism.describe()}."
             )
-    return tuple(total.items())
+    return tuple(total.items()) or ((Sequence([]), 1),)
 
 
 def _described(parts: Parts) -> str:

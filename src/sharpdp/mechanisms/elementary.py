@@ -7,17 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import (
+    closed_probability,
     doubles,
-    half_open_probability,
     one_line,
     pmf,
-    positive_scale,
     scale_or_inf,
     short_repr,
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import NO_LESS, NO_NOISE, Mechanism
+from sharpdp.mechanisms.composed import NO_LESS, NO_LESS_NOISE, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
@@ -34,7 +33,8 @@ class Gaussian(Mechanism):
 
     Args:
         noise_multiplier: the standard deviation of the noise in each coordinate, in units of the
-            sensitivity: noise_multiplier * S for a statistic of sensitivity S; 1e-30 to 1e30.
+            sensitivity: noise_multiplier * S for a statistic of sensitivity S; 1e-30 to 1e30, or 0 for
+            no noise, which reveals the statistic.
 
     Raises:
         InvalidArgument: the noise multiplier is out of range.
@@ -48,8 +48,13 @@ class Gaussian(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the noise multiplier."""
-        clean = positive_scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether the noise multiplier is above 0."""
+        return self.noise_multiplier > 0.0
 
     @property
     def label(self) -> str:
@@ -66,7 +71,8 @@ class Laplace(Mechanism):
     """A statistic of l1 sensitivity 1, released with Laplace noise of density e^(-|x|/scale).
 
     Args:
-        scale: the scale of the noise in each coordinate, in units of the sensitivity; 1e-30 to 1e30.
+        scale: the scale of the noise in each coordinate, in units of the sensitivity; 1e-30 to 1e30, or 0
+            for no noise, which reveals the statistic.
 
     Raises:
         InvalidArgument: the scale is out of range.
@@ -80,7 +86,12 @@ class Laplace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the scale."""
-        object.__setattr__(self, "scale", positive_scale(scale=self.scale, hint=NO_NOISE))
+        object.__setattr__(self, "scale", zero_or_scale(scale=self.scale, hint=NO_LESS_NOISE))
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether the scale is above 0."""
+        return self.scale > 0.0
 
     @property
     def label(self) -> str:
@@ -129,7 +140,7 @@ class ApproximateDP(Mechanism):
 
     Args:
         epsilon: the stated epsilon; 0, or 1e-30 to 1e30.
-        delta: the stated delta, in [0, 1).
+        delta: the stated delta, in [0, 1]; 1 states nothing at all.
 
     Raises:
         InvalidArgument: epsilon or delta is out of range.
@@ -145,8 +156,13 @@ class ApproximateDP(Mechanism):
     def __post_init__(self) -> None:
         """Check epsilon and delta."""
         object.__setattr__(self, "epsilon", zero_or_scale(epsilon=self.epsilon, hint=NO_LESS))
-        clean = half_open_probability(delta=self.delta, hint="Did you swap epsilon and delta?")
+        clean = closed_probability(delta=self.delta, hint="Did you swap epsilon and delta?")
         object.__setattr__(self, "delta", clean)
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether delta is below 1."""
+        return self.delta < 1.0
 
     @property
     def label(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp._validate import count, invalid, is_among, positive, real, short_repr
+from sharpdp._validate import count, invalid, is_among, nonnegative, real, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, common
@@ -41,8 +41,8 @@ class BestOf(Mechanism):
     Args:
         run: What is run for one candidate, with its evaluation.
         repetitions: "geometric", "negative-binomial", "poisson", or a fixed number.
-        mean: Expected number of repetitions; above 1 (Poisson: above 0), at most 10^9. Needed unless the
-            number is fixed.
+        mean: Expected number of repetitions; above 1 (Poisson: at least 0), at most 10^9. Needed unless
+            the number is fixed.
         shape: Shape of the negative binomial distribution; above -1, at most 100. None elsewhere.
 
     Raises:
@@ -64,7 +64,7 @@ class BestOf(Mechanism):
         if not isinstance(self.run, Mechanism):
             raise WrongType(f"run must be a mechanism; got {short_repr(self.run)}.")
         if not isinstance(self.repetitions, str):
-            object.__setattr__(self, "repetitions", count(repetitions=self.repetitions))
+            object.__setattr__(self, "repetitions", count(least=0, repetitions=self.repetitions))
             self._refuse("mean", "shape")
             return
         if not is_among(LAWS, self.repetitions):
@@ -74,10 +74,10 @@ class BestOf(Mechanism):
             raise InvalidArgument(
                 f"mean must be given for {self.repetitions} repetitions; got none."
             )
-        mean = positive(mean=self.mean)
-        least = 0.0 if self.repetitions == "poisson" else 1.0
-        if not least < mean <= LARGEST_MEAN:
-            raise invalid("mean", f"above {least:g} and at most {LARGEST_MEAN:g}", self.mean)
+        mean, may_be_zero = nonnegative(mean=self.mean), self.repetitions == "poisson"
+        if not (may_be_zero or mean > 1.0) or mean > LARGEST_MEAN:
+            least = "at least 0" if may_be_zero else "above 1"
+            raise invalid("mean", f"{least} and at most {LARGEST_MEAN:g}", self.mean)
         object.__setattr__(self, "mean", mean)
         if self.repetitions != "negative-binomial":
             self._refuse("shape")
@@ -113,6 +113,12 @@ class BestOf(Mechanism):
     def _group_adjacencies(self) -> tuple[Adjacency, ...]:
         """Those of what is run for which groups are accounted."""
         return common(part._group_adjacencies for part, _ in self.run.parts())
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether there may be a repetition, and a record may enter its result."""
+        is_run = self.repetitions != 0 and self.mean != 0.0
+        return is_run and any(part.uses_records for part, _ in self.run.parts())
 
     @property
     def premise(self) -> Rigor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sharpdp._validate import count, invalid, positive_scale, short_repr
+from sharpdp._validate import count, invalid, short_repr, zero_or_scale
 from sharpdp.batches.buffered import BufferedShuffle
 from sharpdp.batches.cyclic import CyclicPoissonBatches
 from sharpdp.batches.independent import FixedSizeBatches, PoissonBatches
@@ -14,10 +14,10 @@ from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme, EpochScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 from sharpdp.batches.weighted import WeightedPoissonBatches
-from sharpdp.errors import WrongType
-from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
+from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.mechanisms.composed import NO_LESS_NOISE, Adjacency, Mechanism, Parts
 
-__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
+__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries", "check_trains"]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
@@ -67,7 +67,7 @@ class BatchQueries(Mechanism):
     Args:
         batches: the batch scheme that the run follows.
         noise_multiplier: the standard deviation of the noise per coordinate, for queries of l2 norm at
-            most 1; 1e-30 to 1e30.
+            most 1; 1e-30 to 1e30, or 0 for no noise, which reveals the records that enter batches.
 
     Raises:
         InvalidArgument: the noise multiplier is out of range.
@@ -88,8 +88,18 @@ class BatchQueries(Mechanism):
                 f"batches must be a batch scheme; got {short_repr(self.batches)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
-        clean = positive_scale(noise_multiplier=self.noise_multiplier, hint=NO_NOISE)
+        clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)
         object.__setattr__(self, "noise_multiplier", clean)
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether there are steps, and batches that may hold a record."""
+        return self.batches.steps > 0 and getattr(self.batches, "sample_rate", 1.0) > 0.0
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether the noise multiplier is above 0."""
+        return self.noise_multiplier > 0.0
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -135,13 +145,13 @@ class BatchQueries(Mechanism):
         `sharpdp.budget.ex_post_epsilon`.
 
         Args:
-            steps: number of batches that were used; 1 to ``batches.steps``.
+            steps: number of batches that were used; 0 to ``batches.steps``.
 
         Returns:
             The same mechanism over a shorter scheme.
 
         Raises:
-            InvalidArgument: ``steps`` is below 1, or above the number of steps of the scheme.
+            InvalidArgument: ``steps`` is negative, or above the number of steps of the scheme.
             WrongType: ``steps`` is not a number.
 
         >>> plan = DeterministicBatches(dataset_size=10, batch_size=2, epochs=7)
@@ -149,12 +159,14 @@ class BatchQueries(Mechanism):
         2
         """
         limit = self.batches.steps
-        taken = count(steps=steps, hint="It counts the batches that were used.")
+        taken = count(least=0, steps=steps, hint="It counts the batches that were used.")
         if taken > limit:
             raise invalid("steps", f"at most the {limit} of the scheme", taken)
         plan: Any = self.batches
         in_epochs = isinstance(self.batches, EpochScheme)
-        shorter = {"epochs": -(-taken * plan.epochs // limit)} if in_epochs else {"steps": taken}
+        shorter = (
+            {"epochs": -(-taken * plan.epochs // max(limit, 1))} if in_epochs else {"steps": taken}
+        )
         return replace(self, batches=replace(plan, **shorter))
 
     def parts(self) -> Parts:
@@ -187,7 +199,7 @@ class DPSGD(BatchQueries):
     Args:
         batches: the batch scheme that the run follows.
         noise_multiplier: the standard deviation of the noise on the sum, per coordinate and in units of
-            C; 1e-30 to 1e30.
+            C; 1e-30 to 1e30, or 0 for no noise, which reveals the records that enter batches.
 
     Raises:
         InvalidArgument: the noise multiplier is out of range.
@@ -204,3 +216,13 @@ class DPSGD(BatchQueries):
 
     def _kind(self) -> str:
         return "DP-SGD"
+
+
+def check_trains(**argument: BatchQueries) -> None:
+    """An error for a run without noise, steps or records: it is accounted for, and not made here."""
+    ((name, run),) = argument.items()
+    if run.degenerate:
+        raise InvalidArgument(
+            f"{name} must have noise, and steps with records, to be trained; got {run.describe()}. "
+            "account(...) answers for it; training without privacy needs no sharpdp."
+        )

@@ -44,12 +44,19 @@ def product_of(mechanism: Mechanism, adjacency: Adjacency) -> Product:
     """
     parts = []
     for part, times in mechanism.parts():
-        experiment, count = _part(part, adjacency)
-        parts.append((experiment, count * times))
+        if part.uses_records:
+            experiment, count = _part(part, adjacency)
+            parts.append((experiment, count * times))
+    if not parts:
+        raise Unsupported(
+            f"nothing is to be drawn for {mechanism.describe()}. Use account instead."
+        )
     return Product(tuple(parts))
 
 
 def _part(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Experiment, int]:
+    if not mechanism.adds_noise:
+        raise Unsupported(f"draws are of noise; got {mechanism.describe()}. Use account instead.")
     if isinstance(mechanism, Gaussian):
         return GaussianRun(1.0 / mechanism.noise_multiplier), 1
     if isinstance(mechanism, CorrelatedNoise) and adjacency is not Adjacency.REPLACE_ONE:

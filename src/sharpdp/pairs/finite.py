@@ -120,6 +120,8 @@ class AtomicPair(Pair):
     @classmethod
     def approximate(cls, epsilon: float, delta: float) -> AtomicPair:
         """The pair that dominates every (epsilon, delta)-DP mechanism: pure with mass delta revealed."""
+        if delta == 1.0:
+            return cls.from_pmfs([1.0, 0.0], [0.0, 1.0])
         pure = cls.pure(epsilon) if epsilon > 0.0 else cls((0.0,), (0.0,), (0.0,))
         keep = float(np.log1p(-delta))
         log_p = tuple(value + keep for value in pure.log_p)

@@ -85,7 +85,7 @@ def theorems(comparison: Comparison, ax: Axes | None = None, *, title: str | Non
     axes = styled_axes(ax, (7.4, 1.4 + 0.27 * len(rows)), has_lines=True)
     best = [comparison.best(side) for side in Side]
     low, high = (None if row is None else row.value for row in best)
-    if low is not None and high is not None:
+    if low is not None and high is not None and low > 0.0 and high < math.inf:
         axes.axvspan(low, high, color=BLUE, alpha=0.2, linewidth=0.0)
     styles = {"upper": ("v", ORANGE), "lower": ("^", BLUE), "estimate": ("o", GRAY)}
     for index, row in enumerate(rows):

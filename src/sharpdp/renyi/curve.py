@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp import notebook
-from sharpdp._validate import count as counted
 from sharpdp._validate import (
+    check_unmasked,
     doubles,
     elementwise,
     half_open_probability,
@@ -32,7 +32,9 @@ from sharpdp._validate import (
     real,
     renyi_order,
     short_repr,
+    single,
 )
+from sharpdp._validate import count as counted
 from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import Mechanism
@@ -520,6 +522,7 @@ def _listed(
 ) -> tuple[float, ...]:
     if not has_entries(entries):
         raise WrongType(f"{title} must be a list of numbers; got {short_repr(entries)}.")
+    check_unmasked(**{title: entries})
     every = entries.tolist() if isinstance(entries, np.ndarray) else list(entries)
     if every and all(type(entry) is float and entry >= smallest for entry in every):
         return tuple(every)  # beyond doubt, so that no message needs to be prepared
@@ -548,6 +551,7 @@ def _value(**argument: object) -> float:
 
 def _plain_number(name: str, value: object) -> float:
     """The number; infinity passes, anything that is no number does not."""
+    value = single(value)
     if isinstance(value, float | np.floating) and math.isinf(value):
         return float(value)
     if isinstance(value, float | np.floating) and math.isnan(value):

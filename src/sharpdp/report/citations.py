@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
-from importlib.resources import files
 
 from sharpdp.bounds import Bound
+from sharpdp.references import keys_in, publications
 
-__all__ = ["bibtex", "keys", "publications", "software"]
-
-
-@lru_cache(maxsize=1)
-def publications() -> dict[str, str]:
-    """Every entry of the bibliography by its key."""
-    text = files("sharpdp").joinpath("references.bib").read_text("utf-8")
-    pairs = re.findall(r"^(@\w+\{([^,]+),.*?^\})", text, re.MULTILINE | re.DOTALL)
-    return {key: entry for entry, key in pairs}
+__all__ = ["bibtex", "keys", "software"]
 
 
 def keys(bounds: Iterable[Bound]) -> list[str]:
@@ -34,9 +24,7 @@ def keys(bounds: Iterable[Bound]) -> list[str]:
     >>> keys(bounds_for(Gaussian(1.0)))
     ['dong2022', 'balle2018']
     """
-    # a source names a publication by its first author and year, such as dong2022
-    named = (key for bound in bounds for key in re.findall(r"\b[a-z]+\d{4}[a-z]*\b", bound.source))
-    return list(dict.fromkeys(key for key in named if key in publications()))
+    return list(dict.fromkeys(key for bound in bounds for key in keys_in(bound.source)))
 
 
 def bibtex(bounds: Iterable[Bound]) -> str:

@@ -79,6 +79,12 @@ FORMATS = (*SUFFIXES.values(), *EXTRACTS)
 DIGITS = 4
 """Digits of the numbers that a reader sees, rounded outwards; JSON has all of them."""
 
+NOT_OURS = (
+    "Not to be quoted as a result of sharpdp: it rests on a theorem of others, which sharpdp has not "
+    "checked."
+)
+"""What a report says in place of a claim."""
+
 SIGNATURE = ("Name", "Date", "Signature")
 """What whoever signs a report fills in."""
 
@@ -245,7 +251,12 @@ def _short_answer(results: Results) -> list[str]:
         lines.append(f"No finite epsilon is known at delta={delta:g}.")
     else:
         safe = digits(float(epsilon), ROUND_CEILING)
-        lines.append(f"{short(guarantee, epsilon)}. To be quoted as ({safe}, {delta:g})-DP.")
+        claim = (
+            NOT_OURS
+            if epsilon.rigor is Rigor.STATED
+            else f"To be quoted as ({safe}, {delta:g})-DP."
+        )
+        lines.append(f"{short(guarantee, epsilon)}. {claim}")
         lines += _factor(float(epsilon), delta)
     goal, members = attacker_goal(guarantee.adjacency, guarantee.group_size)
     right = percent((1 + Decimal(repr(float(results.advantage)))) / 2, ROUND_CEILING)
@@ -388,6 +399,8 @@ def _grounds(results: Results) -> list[str]:
         "neighbors; no analysis can go below the lower ends, since something that the conditions allow "
         "attains them. The errors of discretization, truncation and rounding are bounded and included."
     )
+    if Rigor.weakest(bracket.rigor for bracket in results.brackets) is Rigor.STATED:
+        certified = NOT_OURS
     width = (
         f"Brackets were requested with a relative width of at most {guarantee.relative_width:g}."
     )
@@ -407,7 +420,10 @@ def _reviewed(results: Results) -> list[str]:
     for side in Side:
         deciding = [bound for bound, sides in results.decided.items() if side in sides]
         ours = [bound for bound in deciding if bound.proof]
-        if ours:
+        others = [f"{bound.name} ({bound.rigor_words})" for bound in deciding if bound.stated_by]
+        if others:
+            lines.append(f"The {side} ends of epsilon rest on {' and '.join(others)}.")
+        elif ours:
             names = " and ".join(bound.name for bound in ours)
             pages = " and ".join(dict.fromkeys(bound.proof for bound in ours))
             lines.append(

@@ -34,7 +34,7 @@ def card_data(results: Results) -> dict[str, Any]:
         "adjacency": guarantee.neighbors,
         "unit": unit(guarantee.mechanism, guarantee.group_size),
         "mechanism": guarantee.mechanism.describe(),
-        "rigor": str(epsilon.rigor),
+        "rigor": epsilon.rigor.by(epsilon.stated_by),
         "accountant": f"sharpdp {results.versions['sharpdp']}",
         "plan_sha256": None if results.unwritten else results.plan.hash,
     }

@@ -86,7 +86,8 @@ def registry_entry(results: Results) -> dict[str, Any]:
                 "privacy_unit": unit(run, guarantee.group_size),
                 "privacy_unit_details": neighbors(guarantee.adjacency, guarantee.group_size),
                 "privacy_parameters": parameters,
-                "privacy_parameters_details": f"{bracket} at delta={delta:g}, {epsilon.rigor}."
+                "privacy_parameters_details": f"{bracket} at delta={delta:g}, "
+                f"{epsilon.rigor.by(epsilon.stated_by)}."
                 + (f" Upper ends elsewhere: {others}." if others else ""),
             },
             "deployment_model": _model(run),

@@ -427,11 +427,11 @@ def _theorems(results: Results) -> list[dict[str, Any]]:
         {
             "name": bound.name,
             "sides": [str(side) for side in bound.sides],
-            "rigor": str(bound.rigor),
+            "rigor": bound.rigor_words,
             "decided": [str(side) for side in results.decided[bound]],
             "holds_when": bound.holds_when or None,
             "attained_when": bound.attained_when or None,
-            "source": bound.source,
+            "source": bound.grounds if bound.stated_by else bound.source,
             "proof": cited(bound.proof) if bound.proof else None,
             "keys": keys([bound]),
         }

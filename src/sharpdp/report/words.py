@@ -157,6 +157,7 @@ RUNS: dict[type, Sentence] = {
         "The result of one noisy step of gradient descent from a random start is released. This is "
         f"{run.describe()}."
     ),
+    Sequence: lambda run: "Nothing is released.",
     ProfileMechanism: lambda run: f"The result of a {run.describe()} is released.",
     RenyiCurve: lambda run: f"The result of a {run.describe()} is released.",
     TradeoffCurve: lambda run: f"What is released has a {run.describe()}.",
@@ -236,9 +237,10 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
 
 def sentence_for(part: Mechanism) -> str:
     """What one part does; a subclass of a known kind may do something else."""
-    if type(part) in RUNS:
-        return RUNS[type(part)](part)
-    return f"This is {part.describe()}."
+    words = RUNS[type(part)](part) if type(part) in RUNS else f"This is {part.describe()}."
+    if not part.uses_records:
+        return f"{words} No record enters a result."
+    return words if part.adds_noise else f"{words} That is no noise: what is released is exact."
 
 
 def in_words(mechanism: Mechanism) -> list[str]:

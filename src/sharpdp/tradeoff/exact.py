@@ -17,9 +17,7 @@ from functools import cmp_to_key
 from operator import itemgetter
 from typing import TypeAlias
 
-import numpy as np
-
-from sharpdp._validate import has_entries, invalid, short_repr
+from sharpdp._validate import check_unmasked, has_entries, invalid, short_repr, single
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import down, exp_down, exp_up, up
@@ -71,8 +69,8 @@ def exactly(*, hint: str = "", **argument: object) -> Fraction:
     Fraction(1, 4)
     """
     ((name, value),) = argument.items()
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        value = value.item()
+    check_unmasked(**argument)
+    value = single(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Rational | float | Decimal):
         raise WrongType(f"{name} must be a number; got {short_repr(value)}. Pass a plain number.")
     if isinstance(value, Decimal) and not _is_moderate(value):

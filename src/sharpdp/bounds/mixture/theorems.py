@@ -178,7 +178,7 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
     for part, times in component.parts():
         usable = _usable(part, adjacency, side)
         pieces = usable(part, adjacency) if usable else ()
-        if not pieces:
+        if not pieces and part.uses_records:  # a Renyi curve has no pair
             return None
         steps += [(pair, count * times) for pair, count in pieces]
     return Composition(tuple(steps)).single_pair

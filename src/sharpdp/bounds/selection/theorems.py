@@ -18,7 +18,7 @@ from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
-from sharpdp.pairs.finite import rational_pair
+from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.renyi.conversion import epsilon_from
 from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
@@ -87,6 +87,8 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
     """
     epsilons, deltas, advantage = _profile(mechanism.run, adjacency)
     assert mechanism.mean is not None
+    if not epsilons.size:  # one run may reveal everything
+        return ((AtomicPair.approximate(0.0, 1.0), 1),)
     if mechanism.repetitions == "poisson":
         shift = mechanism.mean * advantage
     else:

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import count, flag, invalid, kind_of, positive_scale, short_repr
+from sharpdp._validate import (
+    check_unmasked,
+    count,
+    flag,
+    invalid,
+    kind_of,
+    positive_scale,
+    short_repr,
+)
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.shuffle import LARGEST_LOCAL_EPSILON, SMALLEST_LOCAL_EPSILON
 from sharpdp.randomness.system_stream import Floats
@@ -91,6 +99,7 @@ def table_of(vectors: ArrayLike, dimension: int | None, name: str) -> NDArray[An
     >>> table_of(np.ones((1, 2), dtype=np.float32), 2, "vectors").dtype
     dtype('float32')
     """
+    check_unmasked(**{name: vectors})
     try:
         rows = np.asarray(vectors)
     except ValueError as ragged:
