@@ -123,7 +123,7 @@ def account(
     if not any(isinstance(part, DPSGD) for part, _ in mechanism.parts()):
         lower.make()
         upper.make()
-    return Guarantee(mechanism, notion, width, lower, upper, records)
+    return Guarantee(mechanism, notion, width, lower, upper, records, mechanism.holds_when)
 
 
 def checked_width(relative_width: object) -> float:
@@ -240,7 +240,8 @@ class Guarantee(Tabular):
         lower_derivations: The derivations of lower sides; where there are none, nothing is known below.
         upper_derivations: The derivations of upper sides; where there are none, nothing is known above.
         group_size: In how many records neighbors differ at most.
-        conditions: What the upper ends need beyond the conditions of theorems, see `provided`.
+        conditions: What the upper ends need beyond the conditions of theorems: what the mechanism says
+            of how it is run, and what was `provided`.
     """
 
     mechanism: Mechanism

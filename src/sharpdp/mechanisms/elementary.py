@@ -17,7 +17,7 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import NO_LESS, NO_NOISE, Mechanism
+from sharpdp.mechanisms.composed import ANY_SAMPLES, NO_LESS, NO_NOISE, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
@@ -109,6 +109,8 @@ class PureDP(Mechanism):
 
     epsilon: float
 
+    _draws = ANY_SAMPLES
+
     def __post_init__(self) -> None:
         """Check epsilon."""
         object.__setattr__(self, "epsilon", zero_or_scale(epsilon=self.epsilon, hint=NO_LESS))
@@ -141,6 +143,8 @@ class ApproximateDP(Mechanism):
 
     epsilon: float
     delta: float
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check epsilon and delta."""
@@ -181,6 +185,8 @@ class FinitePair(Mechanism):
 
     p: tuple[float, ...]
     q: tuple[float, ...]
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check that both are pmfs on equally many points."""
@@ -237,6 +243,8 @@ class ProfileMechanism(Mechanism):
     reverse: Curve | None = None
     largest_loss: float = np.inf
     name: str = "unnamed"
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check that the profiles can be called, and that they look like profiles."""
