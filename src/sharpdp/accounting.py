@@ -698,10 +698,10 @@ class Guarantee(Tabular):
 
         >>> from sharpdp.mechanisms import PureDP
         >>> account(PureDP(epsilon=1.0)).holds_when
-        ('the mechanism is epsilon-DP',)
+        ('the mechanism is epsilon-DP for neighbors',)
         """
         bounds = (bound for derivation in self.upper_derivations for bound in derivation.bounds)
-        stated = (bound.holds_when for bound in bounds if bound.holds_when)
+        stated = (needs for bound in bounds if (needs := bound.needs(self.adjacency)))
         return tuple(dict.fromkeys((*stated, *self.conditions)))
 
     def provided(self, *conditions: str) -> Guarantee:

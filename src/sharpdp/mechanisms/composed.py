@@ -410,6 +410,10 @@ class Grouped(Mechanism):
         object.__setattr__(self, "group_size", size)
 
     @property
+    def _draws(self) -> tuple[str, ...]:
+        return self.mechanism._draws
+
+    @property
     def label(self) -> str:
         """The label of what is run."""
         return self.mechanism.label

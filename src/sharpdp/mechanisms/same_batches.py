@@ -49,7 +49,9 @@ class SameBatches(Mechanism):
 
     >>> from sharpdp.batches import PoissonBatches
     >>> plan = PoissonBatches(sample_rate=0.01, steps=1000)
-    >>> both = SameBatches([DPSGD(plan, noise_multiplier=3.0), BatchQueries(plan, noise_multiplier=4.0)])
+    >>> both = SameBatches(
+    ...     [DPSGD(plan, noise_multiplier=3.0), BatchQueries(plan, noise_multiplier=4.0)]
+    ... )
     >>> both.noise_multiplier
     2.4
     """
@@ -85,9 +87,9 @@ class SameBatches(Mechanism):
         if type(query) not in (BatchQueries, DPSGD):
             got = query.describe() if isinstance(query, Mechanism) else short_repr(query)
             raise WrongType(
-                f"queries[{index}] must be DPSGD or BatchQueries, whose noise is Gaussian and independent "
-                f"in every step; got {got}. For other mechanisms no theorem about the same batches is "
-                "known here: run them on batches of their own, and use a + b."
+                f"queries[{index}] must be DPSGD or BatchQueries, whose noise is Gaussian, and new in "
+                f"every step; got {got}. No theorem here is about the same batches of other mechanisms: "
+                "run them on batches of their own, and use a + b."
             )
         assert isinstance(query, BatchQueries)
         if query.batches != first.batches:
