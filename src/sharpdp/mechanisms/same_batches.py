@@ -57,7 +57,7 @@ class SameBatches(Mechanism):
     """
 
     queries: tuple[BatchQueries, ...]
-    _run: DPSGD = field(repr=False, compare=False)
+    _equivalent: DPSGD = field(repr=False, compare=False)
 
     def __init__(self, queries: Iterable[BatchQueries]) -> None:
         """Check that all queries are Gaussian ones over the same scheme."""
@@ -80,7 +80,7 @@ class SameBatches(Mechanism):
                 f"{noise:g}."
             )
         object.__setattr__(self, "queries", every)
-        object.__setattr__(self, "_run", DPSGD(every[0].batches, noise_multiplier=noise))
+        object.__setattr__(self, "_equivalent", DPSGD(every[0].batches, noise_multiplier=noise))
 
     @staticmethod
     def _check(index: int, query: object, first: BatchQueries) -> None:
@@ -99,24 +99,29 @@ class SameBatches(Mechanism):
             )
 
     @property
+    def equivalent(self) -> DPSGD:
+        """The DP-SGD run that is equally private."""
+        return self._equivalent
+
+    @property
     def batches(self) -> BatchScheme:
         """The batch scheme that all queries follow."""
-        return self._run.batches
+        return self._equivalent.batches
 
     @property
     def noise_multiplier(self) -> float:
         """The noise multiplier of DP-SGD that is equally private, rounded down to a double."""
-        return self._run.noise_multiplier
+        return self._equivalent.noise_multiplier
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Adjacencies of the batch scheme."""
-        return self._run.adjacencies
+        return self._equivalent.adjacencies
 
     @property
     def label(self) -> str:
         """The label of the batch scheme."""
-        return self._run.label
+        return self._equivalent.label
 
     @property
     def holds_when(self) -> tuple[str, ...]:
@@ -146,7 +151,7 @@ class SameBatches(Mechanism):
 
     def parts(self) -> Parts:
         """The DP-SGD run that is equally private."""
-        return self._run.parts()
+        return self._equivalent.parts()
 
     def pieces(self) -> Parts:
         """These queries, once."""
