@@ -156,6 +156,20 @@ def test_a_pld_of_theirs_is_composed_here() -> None:
         assert exact.lower <= found <= 1.002 * exact.upper
 
 
+@pytest.mark.parametrize("bound", [-50.0, -3.0, -1.0, -0.1])
+@pytest.mark.parametrize("dots", [True, False])
+def test_tables_that_were_cut_off_early_stay_above_the_truth(bound: float, dots: bool) -> None:
+    """The installed version counts what it cuts off as infinite loss; delta(0) is 0.38292."""
+    pld = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0,
+        value_discretization_interval=0.3,
+        log_mass_truncation_bound=bound,
+        use_connect_dots=dots,
+    )
+    for read in (curve_of, privacy_loss_of):
+        assert dp.account(read(pld)).delta(epsilon=0.0).upper >= 0.3829249
+
+
 @pytest.mark.parametrize(
     "run",
     [dp.ShuffledReports(users=300, local_epsilon=2.0), dp.ApproximateDP(epsilon=0.5, delta=1e-4)],
