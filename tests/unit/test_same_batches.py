@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from math import exp, inf, nextafter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from sharpdp.batches import WeightedPoissonBatches
+from sharpdp.budget import Ledger
+from sharpdp.cli import main
+from sharpdp.cli.runs import mechanism
 from sharpdp.mechanisms.composed import independently_drawn
 from sharpdp.plans import Plan
 from sharpdp.report import verify
@@ -231,3 +235,55 @@ def test_the_condition_is_in_the_answer_its_report_and_its_model_card() -> None:
 )
 def test_nothing_is_said_where_batches_are_drawn_once_or_not_at_all(composed: dp.Mechanism) -> None:
     assert independently_drawn(composed.parts()) == ()
+
+
+def test_a_ledger_refuses_the_key_of_other_batches(tmp_path: Path) -> None:
+    path = tmp_path / "budget.jsonl"
+    ledger = dp.Ledger(path, epsilon=100.0, delta=1e-5, choice="fixed in advance")
+    key, other = b"k" * 16, b"l" * 16
+    first = ledger.add(TRAINING, batches=key, cohort="north")
+    text = path.read_text("utf-8")
+    assert first.batches is not None
+    assert key.hex() not in text
+    assert first.batches in text
+    opened = dp.Ledger(path)
+    for cohort in ("north", "south", None):  # of other people as well: batches are the same
+        with pytest.raises(dp.InvalidArgument, match=r"got that of release 1: DP-SGD.*SameBatches"):
+            opened.add(TRAINING, batches=key, cohort=cohort)
+    opened.add(TRAINING, batches=other, cohort="north")
+    opened.add(TRAINING)  # nothing is known about its batches
+    assert len(ledger.entries) == 3
+    assert Ledger.verify(path) == ()
+    with pytest.raises(dp.InvalidArgument, match="batches must have at least 16 bytes; got 3"):
+        ledger.add(TRAINING, batches=b"abc")
+    with pytest.raises(TypeError, match="batches must be bytes"):
+        ledger.add(TRAINING, batches="k" * 16)
+
+
+def test_a_ledger_says_what_all_releases_need_together(tmp_path: Path) -> None:
+    ledger = dp.Ledger(
+        tmp_path / "budget.jsonl", epsilon=100.0, delta=1e-5, choice="fixed in advance"
+    )
+    assert ledger.holds_when == ()
+    independent = (
+        "all parts, and all runs of one part, draw their batches independently of each other"
+    )
+    ledger.add(queries(TRAINING.batches), group_size=2)
+    assert any("before any result on that batch" in line for line in ledger.holds_when)
+    assert independent not in ledger.holds_when
+    ledger.add(TRAINING)
+    assert independent in ledger.holds_when
+    ledger.add(dp.Laplace(scale=1.0))
+    needed = " ".join(ledger.holds_when)
+    assert "l1 sensitivity is at most 1 between data sets that differ in adding" in needed
+
+
+def test_the_command_line_knows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "same-batches noise_multipliers=1.5,2.5 sample_rate=0.2 steps=1"
+    assert mechanism(words) == dp.SameBatches(
+        [dp.DPSGD(POISSON, noise_multiplier=noise) for noise in NOISES]
+    )
+    main(["account", f"{words} x 2", "--delta", "1e-5"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "draw their batches independently of each other" in printed
+    assert "before any result on that batch is seen" in printed

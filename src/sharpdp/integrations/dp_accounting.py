@@ -99,10 +99,10 @@ def event_of(mechanism: Mechanism) -> Any:
 
     Over fixed-size batches it is **half** of that. dp-accounting takes such events under REPLACE_ONE
     only, and `RdpAccountant` then takes their noise over the distance of two records, which may be twice
-    the norm of one. Its epsilon holds for replace-one, and so for zero-out. With all of the noise it would
-    hold for neither: a batch without the record has another one in its place. With 10 of 1000 records,
-    noise multiplier 1, one step and delta 1e-6, `RdpAccountant` would say 1.24; if the record contributes
-    1, all others -1 and the null record 0, the truth is 3.32.
+    the norm of one. Its epsilon holds for replace-one, and so for zero-out. With all of the noise it
+    would hold for neither: a batch without the record has another one in its place. With 10 of 1000
+    records, noise multiplier 1, one step and delta 1e-6, `RdpAccountant` would say 1.24; if the record
+    contributes 1, all others -1 and the null record 0, the truth is 3.32.
 
     `Gaussian` and `Laplace` are valid for the relation for which their sensitivity is 1, and
     `RandomizedResponse` for REPLACE_ONE.

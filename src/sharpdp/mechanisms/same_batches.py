@@ -36,7 +36,8 @@ class SameBatches(Mechanism):
 
     and conversely: released with the same vectors, the queries are that run, seen k times. This holds for
     every batch scheme and every notion of neighbors (proof in docs/scheme-proofs.md). A query that is
-    made in some of the steps only counts as made in all of them.
+    made in some of the steps only counts as made in all of them. Adaptive clipping (andrew2021) is two
+    queries: the gradients, and how many of them are clipped.
 
     Args:
         queries: at least one `DPSGD` or `BatchQueries`, all over the same batch scheme. For a query whose
