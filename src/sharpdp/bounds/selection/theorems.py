@@ -14,9 +14,8 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
+from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import rational_pair
@@ -54,26 +53,12 @@ _RATES = np.concatenate([np.geomspace(1e-16, 0.02, 60), np.linspace(0.03, 0.97, 
 _ROUNDING = 1e-12
 """Relative allowance for the rounding of a handful of exponentials, and of gamma."""
 
-
-def _run_bounds(mechanism: BestOf, adjacency: Adjacency, side: Side) -> tuple[Bound, ...]:
-    """The bounds on one run, whose answers a bound on the best of several takes as premises."""
-    every = (
-        premise
-        for part, _ in mechanism.run.parts()
-        for chosen in bounds_for(part, adjacency)
-        if side in chosen.sides and chosen.rigor.proved
-        for premise in chosen.premises(part, adjacency, side)
-    )
-    return tuple(dict.fromkeys(every))
-
-
 bound = partial(
     register,
     adjacency=tuple(Adjacency),
-    rests_on=_run_bounds,
     holds_when="candidates are drawn independently for every repetition from a distribution fixed in "
     "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing "
-    "is released but the best result; what one run needs holds",
+    "is released but the best result; what one run needs holds for neighbors",
     attained_when="the run is the worst of those that are as private as the stated one: what it "
     "releases, and its score, is how likely its result is with the record against without it, and then "
     "coin flips that it releases too; what attains the lower side of one run holds",
