@@ -7,7 +7,8 @@ Describe what is run, ask, and read off brackets:
     answer.epsilon(delta=1e-5), answer.tpr(fpr=1e-3), answer.report()
 
 - Mechanisms: `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `ApproximateDP`, `FinitePair`,
-  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `LastIterate`, `ShuffledReports`; `a + b`, `a * 10`.
+  `PrivacyLoss`, `Mixture`, `BestOf`, `DPSGD`, `SameBatches`, `LastIterate`, `ShuffledReports`;
+  `a + b`, `a * 10`.
 - Batch schemes of DP-SGD: `PoissonBatches`, `ShuffledBatches`, `BallsAndBins`, ... in `sharpdp.batches`.
 - Questions: `account`, `calibrate`, `sweep`, `compare`, `compare_samplers`, `design_collection`,
   `estimate`.
@@ -35,7 +36,7 @@ _NAMES = {
     "mechanisms": "Adjacency ApproximateDP BandedStrategy BatchQueries BestOf BufferedLinearToeplitz "
     "CorrelatedNoise DPSGD DiscreteRandomizer FinitePair Gaussian Laplace LastIterate LocalGaussian "
     "LocalLaplace MatrixStrategy Mechanism MinSeparation Mixture PrivacyLoss PureDP RandomizedResponse "
-    "RandomlyInitializedGD Sequence ShuffledBlocks ShuffledReports SmoothLoss",
+    "RandomlyInitializedGD SameBatches Sequence ShuffledBlocks ShuffledReports SmoothLoss",
     "mixtures": "compare_mixture",
     "montecarlo": "estimate",
     "renyi": "RenyiCurve compare_conversions",

@@ -90,6 +90,7 @@ from sharpdp.mechanisms import (
     PureDP as PureDP,
     RandomizedResponse as RandomizedResponse,
     RandomlyInitializedGD as RandomlyInitializedGD,
+    SameBatches as SameBatches,
     Sequence as Sequence,
     ShuffledBlocks as ShuffledBlocks,
     ShuffledReports as ShuffledReports,

@@ -126,7 +126,7 @@ def account(
     if not any(isinstance(part, DPSGD) for part, _ in mechanism.parts()):
         lower.make()
         upper.make()
-    return Guarantee(mechanism, notion, width, lower, upper, records)
+    return Guarantee(mechanism, notion, width, lower, upper, records, mechanism.holds_when)
 
 
 def checked_width(relative_width: object) -> float:
@@ -243,7 +243,8 @@ class Guarantee(Tabular):
         lower_derivations: The derivations of lower sides; where there are none, nothing is known below.
         upper_derivations: The derivations of upper sides; where there are none, nothing is known above.
         group_size: In how many records neighbors differ at most.
-        conditions: What the upper ends need beyond the conditions of theorems, see `provided`.
+        conditions: What the upper ends need beyond the conditions of theorems: what the mechanism says
+            of how it is run, and what was `provided`.
     """
 
     mechanism: Mechanism
@@ -774,10 +775,10 @@ class Guarantee(Tabular):
 
         >>> from sharpdp.mechanisms import PureDP
         >>> account(PureDP(epsilon=1.0)).holds_when
-        ('the mechanism is epsilon-DP',)
+        ('the mechanism is epsilon-DP for neighbors',)
         """
         bounds = (bound for derivation in self.upper_derivations for bound in derivation.bounds)
-        stated = (bound.holds_when for bound in bounds if bound.holds_when)
+        stated = (needs for bound in bounds if (needs := bound.needs(self.adjacency)))
         return tuple(dict.fromkeys((*stated, *self.conditions)))
 
     def provided(self, *conditions: str) -> Guarantee:

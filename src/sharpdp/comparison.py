@@ -358,7 +358,7 @@ def _from_derivation(
         derivation.rigor,
         number,
         reason,
-        "" if is_lower else "; ".join(bound.holds_when for bound in bounds),
+        "" if is_lower else "; ".join(bound.needs(guarantee.adjacency) for bound in bounds),
         "; ".join(bound.grounds for bound in bounds),
         "; ".join(bound.attained_when for bound in bounds) if is_lower else "",
         ", ".join(dict.fromkeys(bound.stated_by for bound in bounds if bound.stated_by)),

@@ -295,7 +295,7 @@ def test_what_contradicts_the_plan_is_refused(options: dict[str, Any], words: st
         make_private(**given)
 
 
-def private_run(scheme: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
+def private_run(scheme: Any, key: int = 7, **options: Any) -> tuple[Any, Any, Any, Any]:
     from sharpdp.integrations.opacus import make_private
 
     torch.manual_seed(1)
@@ -306,7 +306,7 @@ def private_run(scheme: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
         plan=dp.DPSGD(scheme, noise_multiplier=3.0),
         data=TensorDataset(torch.randn(EXAMPLES, 4), torch.randn(EXAMPLES, 1)),
         max_grad_norm=1.0,
-        key=7,
+        key=key,
         **options,
     )
 
@@ -349,7 +349,9 @@ def test_opacus_stops_where_the_budget_ends(scheme: Any, tmp_path: Path) -> None
         dp.account(plan.stopped_after(taken + 1), adjacency="zero-out").epsilon(delta=1e-5).upper
     )
     with pytest.raises(dp.BudgetExceeded):
-        private_run(scheme, budget=ledger, budget_key="another")
+        private_run(scheme, key=8, budget=ledger, budget_key="another")
+    with pytest.raises(dp.InvalidArgument, match="batches must be drawn from a key of their own"):
+        private_run(scheme, budget=ledger, budget_key="the same batches")
 
 
 def test_a_run_that_begins_again_is_not_the_one_that_was_counted(tmp_path: Path) -> None:

@@ -112,6 +112,11 @@ def queries(run: dp.DPSGD) -> dp.BatchQueries:
     return dp.BatchQueries(run.batches, noise_multiplier=run.noise_multiplier)
 
 
+def same_batches(run: dp.DPSGD) -> dp.SameBatches:
+    """A training run, and queries on its batches."""
+    return dp.SameBatches([run, queries(run)])
+
+
 def bins(rng: np.random.Generator) -> dp.DPSGD:
     """Few different ones, since their tables are kept."""
     plan = dp.BallsAndBins(
@@ -369,6 +374,7 @@ MAKERS: dict[Subject, Maker] = {
     (dp.RenyiCurve, None): renyi_curve,
     (dp.TradeoffCurve, None): tradeoff_curve,
     (dp.BatchQueries, None): lambda rng: queries(poisson(rng)),
+    (dp.SameBatches, None): lambda rng: same_batches(poisson(rng)),
     (dp.DPSGD, dp.PoissonBatches): poisson,
     (dp.DPSGD, dp.batches.CyclicPoissonBatches): cyclic,
     (dp.DPSGD, dp.batches.WeightedPoissonBatches): weighted,

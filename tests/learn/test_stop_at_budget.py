@@ -87,6 +87,18 @@ def test_a_run_on_other_data_is_another_run(tmp_path: Path) -> None:
         training(scale=1.0).run(budget=ledger, budget_key="first", progress=False)
 
 
+def test_two_runs_do_not_draw_the_same_batches(tmp_path: Path) -> None:
+    """One key, two data sets: other sums with fresh noise, over the same batches."""
+    ledger = wide(tmp_path)
+    training().run(budget=ledger, budget_key="first", progress=False)
+    other = training(scale=1.0)
+    with pytest.raises(dp.InvalidArgument, match=r"got that of release 1.*dp\.SameBatches"):
+        other.run(budget=ledger, budget_key="second", progress=False)
+    assert (other.step, len(ledger.entries)) == (0, 1)
+    training(b"l" * 32, scale=1.0).run(budget=ledger, budget_key="second", progress=False)
+    assert len(dp.Ledger(ledger.path).entries) == 2
+
+
 def test_a_run_keeps_its_name(tmp_path: Path) -> None:
     ledger = wide(tmp_path)
     training().run(budget=ledger, budget_key="first", progress=False)

@@ -681,7 +681,8 @@ def test_mechanisms_are_read(text: str, meant: dp.Mechanism) -> None:
             "It says how often the mechanism is run.",
         ),
         ("exponential scale=1", "there is no mechanism 'exponential'. There are: gaussian, laplace, "
-         "randomized-response, pure-dp, approximate-dp, finite-pair, dpsgd, correlated, shuffle."),
+         "randomized-response, pure-dp, approximate-dp, finite-pair, dpsgd, same-batches, correlated, "
+         "shuffle."),
     ],
 )  # fmt: skip
 def test_wrong_mechanisms_get_a_sentence(text: str, sentence: str) -> None:

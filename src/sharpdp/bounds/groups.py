@@ -82,7 +82,7 @@ def _run(mechanism: Grouped) -> tuple[DPSGD, float]:
 
 
 @bound(
-    holds_when=f"neighbors differ by a distance of at most 1, so that groups differ by k; {REAL_NUMBERS}",
+    holds_when=f"the sensitivity is at most 1 between neighbors, and so k for groups; {REAL_NUMBERS}",
     attained_when="some groups differ by k, in one coordinate for Laplace noise, in every round",
     source="dong2022 Theorems 2.7 and 2.14; balle2018 Theorem 8",
     applies=lambda mechanism: type(mechanism.mechanism) in (Gaussian, Laplace),

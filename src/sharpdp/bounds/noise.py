@@ -36,7 +36,7 @@ __all__ = [
 
 
 @bound(
-    holds_when=f"the l2 sensitivity is at most 1; {REAL_NUMBERS}",
+    holds_when=f"the l2 sensitivity is at most 1 between neighbors; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l2 distance of 1",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
 )
@@ -54,7 +54,7 @@ def gaussian_tight(mechanism: Gaussian, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    holds_when=f"the l1 sensitivity is at most 1; {REAL_NUMBERS}",
+    holds_when=f"the l1 sensitivity is at most 1 between neighbors; {REAL_NUMBERS}",
     attained_when="some neighbors differ by an l1 distance of 1 in one coordinate",
     source="balle2018subsampling Theorem 3; dong2022 Theorem 2.14 for several coordinates",
 )
@@ -100,7 +100,7 @@ def randomized_response_tight(mechanism: RandomizedResponse, adjacency: Adjacenc
 
 
 @bound(
-    holds_when="the mechanism is epsilon-DP",
+    holds_when="the mechanism is epsilon-DP for neighbors",
     attained_when="it is binary randomized response, the worst epsilon-DP mechanism",
     source="kairouz2015 Theorem 3.3",
 )
@@ -124,7 +124,7 @@ def pure_dp_tight(mechanism: PureDP, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(
-    holds_when="the mechanism is (epsilon, delta)-DP",
+    holds_when="the mechanism is (epsilon, delta)-DP for neighbors",
     attained_when="it is the worst (epsilon, delta)-DP mechanism, which reveals its input with "
     "probability delta",
     source="kairouz2015 Theorem 3.3",
@@ -152,7 +152,7 @@ def approximate_dp_tight(mechanism: ApproximateDP, adjacency: Adjacency) -> Pair
 
 
 @bound(
-    holds_when="the two pmfs are those of the mechanism on the two inputs in question",
+    holds_when="the two pmfs are those of the mechanism on any two neighbors, or dominate them",
     attained_when="these two inputs occur, in every round",
     source="blackwell1953",
 )

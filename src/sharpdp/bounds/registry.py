@@ -60,6 +60,14 @@ CONSTANTS = (
 )
 """What bounds on training need, so that no released number tells how many records there are."""
 
+DIFFERING = {
+    Adjacency.ADD_REMOVE: "data sets that differ in adding or removing one record",
+    Adjacency.ZERO_OUT: "data sets that differ in replacing one record by a null record",
+    Adjacency.REPLACE_ONE: "data sets that differ in replacing one record",
+    Adjacency.NEIGHBORS: "neighbors",
+}
+"""Neighbors by what they differ in."""
+
 _REGISTERED: dict[str, "Bound"] = {}
 
 _TEMPORARY: ContextVar[Mapping[str, "Bound"]] = ContextVar(
@@ -100,7 +108,8 @@ class Bound:
         sides: Lower, upper, or both.
         rigor: What stands behind it.
         adjacency: The notions of neighboring data sets for which it holds.
-        holds_when: What must be ensured for the upper side to hold; empty without that side.
+        holds_when: What must be ensured for the upper side to hold; empty without that side. `needs`
+            names the neighbors in it.
         attained_when: What attains the lower side: one fixed pair of data sets in every round, so that
             the lower side composes as upper sides always do; empty without that side.
         source: The publications that prove it, or that our proof builds on.
@@ -269,6 +278,27 @@ class Bound:
         if not self.proof:
             return self.source
         return f"our proof, not peer reviewed: {cited(self.proof)}; builds on {self.source}"
+
+    def needs(self, adjacency: Adjacency) -> str:
+        """What must be ensured for the upper side, with the neighbors of an answer by name.
+
+        A theorem about any neighbors, such as one about a stated sensitivity, speaks of "neighbors". What
+        it needs must hold for those that an answer is about.
+
+        Args:
+            adjacency: The notion of neighbors of the answer.
+
+        Returns:
+            The text of `holds_when`; empty without an upper side.
+
+        >>> from sharpdp.bounds import all_bounds
+        >>> laplace = next(one for one in all_bounds() if one.name == "laplace_tight")
+        >>> laplace.needs(Adjacency.REPLACE_ONE).partition(";")[0]
+        'the l1 sensitivity is at most 1 between data sets that differ in replacing one record'
+        """
+        if Adjacency.NEIGHBORS not in self.adjacency:
+            return self.holds_when
+        return self.holds_when.replace("neighbors", DIFFERING[adjacency])
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:

@@ -90,6 +90,7 @@ class Entry:
         cost: Its Renyi divergence in an adaptive ledger; None in one that is fixed in advance.
         exceeded: Whether it was added although the budget did not allow it.
         run: Fingerprint of the run that it is, in this ledger; None if it is not known.
+        batches: Fingerprint of the key that its batches were drawn from; None if it is not known.
     """
 
     number: int
@@ -105,6 +106,7 @@ class Entry:
     cost: float | None
     exceeded: bool
     run: str | None = None
+    batches: str | None = None
 
     def describe(self) -> str:
         """The release in one line."""
@@ -255,6 +257,16 @@ class Ledger(Tabular):
         return tuple(self._entries)
 
     @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What must be ensured for the total to hold: by every release, and by all of them together."""
+        self._refresh()
+        notion = self._notion(())
+        groups = [group for group in self._groups(self._entries, None) if group]
+        needed = [self._guarantee(group, notion).holds_when for group in groups]
+        own = (entry.mechanism.holds_when for entry in self._entries)
+        return tuple(dict.fromkeys(condition for each in (*needed, *own) for condition in each))
+
+    @property
     def cohorts(self) -> tuple[str, ...]:
         """The cohorts that were declared, then those that releases were about, as first spelled."""
         self._refresh()
@@ -270,6 +282,7 @@ class Ledger(Tabular):
         time: str | None = None,
         key: str | None = None,
         run: bytes | None = None,
+        batches: bytes | None = None,
         new_cohort: bool = False,
         despite_budget: bool = False,
     ) -> Entry:
@@ -289,6 +302,9 @@ class Ledger(Tabular):
             run: What this run has in common with its resumed self and with no other run, such as its
                 secret key: at least 16 bytes, of which the ledger keeps a fingerprint. A key or a
                 fingerprint that is in the ledger is then refused to every other run.
+            batches: The key that its batches are drawn from, at least 16 bytes, of which the ledger keeps
+                a fingerprint. One that is in the ledger is refused to every other release: releases are
+                added up as if each drew its batches independently.
             new_cohort: True says that a cohort is a new one, although its name is almost that of a known
                 one, or is none of those that were declared.
             despite_budget: True counts what has been released already, although it exceeds the budget.
@@ -299,7 +315,7 @@ class Ledger(Tabular):
         Raises:
             BudgetExceeded: it would exceed the budget. Nothing was counted.
             InvalidArgument: a value is out of range, the report is not confirmed, the key belongs to
-                another release, or the file cannot be written.
+                another release, another release drew the same batches, or the file cannot be written.
             WrongType: a value has the wrong type.
             Unsupported: no theorem covers the release together with the others, or its cost in the
                 filter is infinite, or it cannot be written as a plan.
@@ -315,7 +331,8 @@ class Ledger(Tabular):
             "time": moment(time=time),
             "key": None if key is None else _named(key=key),
             "report_hash": report_hash,
-            "run": None if run is None else self._fingerprint(run),
+            "run": None if run is None else self._fingerprint(run=run),
+            **({} if batches is None else {"batches": self._fingerprint(batches=batches)}),
         }
         with self._mutex, self._chain.locked():
             self._refresh()
@@ -323,6 +340,7 @@ class Ledger(Tabular):
             known = self._counted(record["key"], record["run"], by_name=run is None)
             if known is not None:
                 return self._repeated(known, record)
+            self._check_new_batches(record.get("batches"))
             new = self._costed(_entry(record, plan, record["time"], len(self._entries) + 1))
             new = replace(new, exceeded=self._exceeds(new))
             if new.exceeded and not despite_budget:
@@ -354,7 +372,7 @@ class Ledger(Tabular):
             WrongType: An argument has the wrong type.
         """
         self._refresh()
-        known = None if run is None else self._fingerprint(run)
+        known = None if run is None else self._fingerprint(run=run)
         named = None if key is None else _named(key=key)
         return self._counted(named, known, by_name=flag(by_name=by_name))
 
@@ -724,21 +742,36 @@ class Ledger(Tabular):
                     f"{record['releases']}."
                 )
 
-    def _fingerprint(self, run: object) -> str:
+    def _fingerprint(self, **secret: object) -> str:
         """A hash that is keyed with what only the run knows, and is another one in every ledger.
 
         Nothing can be learned from it about 16 random bytes or more. A key that can be guessed can be
         found by trying.
         """
-        if not isinstance(run, bytes):
-            raise WrongType(f"run must be bytes, such as a secret key; got {short_repr(run)}.")
-        if len(run) < SHORTEST_SECRET:
+        ((name, value),) = secret.items()
+        if not isinstance(value, bytes):
+            raise WrongType(f"{name} must be bytes, such as a secret key; got {short_repr(value)}.")
+        if len(value) < SHORTEST_SECRET:
             raise InvalidArgument(
-                f"run must have at least {SHORTEST_SECRET} bytes; got {len(run)} of them."
+                f"{name} must have at least {SHORTEST_SECRET} bytes; got {len(value)} of them."
             )
-        words = f"sharpdp run in the ledger {self._chain.hashes[0]}"
+        words = f"sharpdp {name} in the ledger {self._chain.hashes[0]}"
         # hashed first: to HMAC, a key and the same key with zeros behind it are one
-        return hmac.new(hashlib.sha256(run).digest(), words.encode(), "sha256").hexdigest()
+        return hmac.new(hashlib.sha256(value).digest(), words.encode(), "sha256").hexdigest()
+
+    def _check_new_batches(self, batches: str | None) -> None:
+        """An error if a release of any cohort drew its batches from the same key.
+
+        Of another cohort as well: what is learned about its batches is learned about these.
+        """
+        for entry in self._entries:
+            if batches is not None and entry.batches == batches:
+                raise InvalidArgument(
+                    f"batches must be drawn from a key of their own; got that of release {entry.number}: "
+                    f"{entry.mechanism.describe()}. Releases are added up as if their batches were "
+                    "independent. Begin with a fresh key, or count all queries on the same batches as "
+                    "one dp.SameBatches([...])."
+                )
 
     def _counted(self, key: str | None, run: str | None, *, by_name: bool) -> Entry | None:
         """`counted` for a fingerprint, among what was read."""
@@ -1005,6 +1038,7 @@ def _entry(record: dict[str, Any], plan: Plan, time: str, number: int) -> Entry:
         record.get("cost"),
         record.get("exceeded", False),
         record.get("run"),
+        record.get("batches"),
     )
 
 

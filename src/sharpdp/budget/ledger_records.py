@@ -63,7 +63,7 @@ SCHEMAS = {
     ),
     "release": _record(
         "release",
-        ("run",),
+        ("run", "batches"),
         plan={"type": "object"},
         plan_hash=HASH,
         note=TEXT,
@@ -73,6 +73,7 @@ SCHEMAS = {
         cost=COST,
         exceeded={"type": "boolean"},
         run=HASH_OR_NULL,
+        batches=HASH,
     ),
     "checkpoint": _record(
         "checkpoint",
@@ -80,7 +81,8 @@ SCHEMAS = {
         epsilon={"type": "array", "items": END, "minItems": 2, "maxItems": 2},
     ),
 }
-"""The JSON Schema of each kind of record. Which run a release without "run" was is not known."""
+"""The JSON Schema of each kind of record. Which run a release without "run" was is not known, nor from
+which key it drew its batches without "batches"."""
 
 
 def checked(record: Record, line: int) -> str:

@@ -351,6 +351,7 @@ def counted_rounds(
     note: str = "",
     key: str | None = None,
     run: bytes | None = None,
+    batches: bytes | None = None,
     group_size: int | None = None,
     done: int = 0,
     anew: bool = False,
@@ -370,6 +371,8 @@ def counted_rounds(
         key: Name under which a ledger counts the run once.
         run: What the run has in common with its resumed self and with no other run, such as its secret
             key: at least 16 bytes, of which a ledger keeps a fingerprint. None if there is nothing.
+        batches: The key that batches are drawn from, at least 16 bytes, which a ledger refuses to every
+            other run. None if there is none.
         group_size: How many records one protected unit has in the run; None for that of the budget.
         done: Number of rounds that were run already, which a ledger must have counted.
         anew: Whether the run begins anew, and not from a state that was saved. One that a ledger has
@@ -381,8 +384,8 @@ def counted_rounds(
 
     Raises:
         BudgetExceeded: not even one round is allowed.
-        InvalidArgument: the key is that of another run, or rounds were run before that no ledger has
-            counted.
+        InvalidArgument: the key is that of another run, another run drew the same batches, or rounds were
+            run before that no ledger has counted.
         WrongType: budget is neither of these.
         Unsupported: nothing finite is known about the run in the filter's quantity.
 
@@ -410,7 +413,7 @@ def counted_rounds(
     allowed = bisect_left(range(1, most + 1), True, key=exceeds)  # noqa: FBT003
     mechanism = begun(max(allowed, 1))
     if isinstance(budget, Ledger):
-        budget.add(mechanism, note=note, key=key, run=run, group_size=group_size)
+        budget.add(mechanism, note=note, key=key, run=run, batches=batches, group_size=group_size)
     else:
         budget.spend(mechanism, group_size=group_size)
     return allowed

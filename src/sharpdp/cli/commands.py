@@ -572,6 +572,7 @@ A mechanism is its name, its parameters, and how often it is run, NAME KEY=VALUE
   finite-pair          p=0.5,0.5 q=0.25,0.75                 two pmfs on the same points
   dpsgd                noise_multiplier= sample_rate= steps= or dataset_size= batch_size= epochs=
                        [batches=poisson] and what the scheme takes
+  same-batches         noise_multipliers=1.5,30 and what dpsgd takes: queries on the same batches
   correlated           noise_multiplier= coefficients=1,0.5,0.375 batches= and what the scheme takes
   shuffle              users= local_epsilon= [rounds=1] [population=] [randomizer=shared]
                        [categories=2], for randomizer=randomized-response

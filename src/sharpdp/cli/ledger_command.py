@@ -118,6 +118,8 @@ def _add(options: argparse.Namespace) -> Reply:
 
 
 def _total(options: argparse.Namespace) -> Reply:
+    from sharpdp.report.words import separate
+
     kept = _opened(options)
     if options.checkpoint:
         kept.checkpoint()
@@ -130,7 +132,10 @@ def _total(options: argparse.Namespace) -> Reply:
     left = kept.remaining(cohort=options.cohort)
     share = f"{100 * float(left.lower):.1f}%"
     lines.append(f"  of the budget epsilon={kept.epsilon:g}, at least {share} is left")
-    return Reply(answers, lines=lines, facts={**_facts(kept), "remaining": float(left.lower)})
+    needed = separate(kept.holds_when)
+    lines += ["  you must ensure:", *(f"  - {condition}" for condition in needed)] if needed else []
+    facts = {**_facts(kept), "remaining": float(left.lower), "holds_when": needed}
+    return Reply(answers, lines=lines, facts=facts)
 
 
 def _would_exceed(options: argparse.Namespace) -> Reply:

@@ -120,6 +120,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
     "finite-pair": ("FinitePair", ("p", "q"), ()),
     "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
+    "same-batches": ("SameBatches", ("noise_multipliers",), TRAINING[1:]),
     "correlated": ("CorrelatedNoise", ("noise_multiplier", "coefficients"), TRAINING),
     "shuffle": ("ShuffledReports", REPORTS[:1], REPORTS),
 }
@@ -414,7 +415,12 @@ def mechanism(text: str) -> Mechanism:
     values = _values(name, words[1:])
     kind = FORMS[name][0]
     try:
-        described = {"DPSGD": training, "CorrelatedNoise": correlated, "ShuffledReports": reports}
+        described = {
+            "DPSGD": training,
+            "SameBatches": same_batches,
+            "CorrelatedNoise": correlated,
+            "ShuffledReports": reports,
+        }
         run = described[kind](values) if kind in described else getattr(mechanisms, kind)(**values)
         return run if count is None else run * count
     except InvalidArgument as fault:
@@ -440,6 +446,20 @@ def training(values: Mapping[str, Any]) -> Mechanism:
     if noise_multiplier is None:
         raise InvalidArgument("noise_multiplier must be given; got none.")
     return DPSGD(scheme_of(values), noise_multiplier=noise_multiplier)
+
+
+def same_batches(values: Mapping[str, Any]) -> Mechanism:
+    """The queries on the same batches that these words describe.
+
+    >>> words = {"noise_multipliers": [3.0, 4.0], "sample_rate": 0.01, "steps": 10}
+    >>> same_batches(words).noise_multiplier
+    2.4
+    """
+    from sharpdp.mechanisms import DPSGD, SameBatches
+
+    scheme = scheme_of(values)
+    noises = values["noise_multipliers"]
+    return SameBatches([DPSGD(scheme, noise_multiplier=noise) for noise in noises])
 
 
 def correlated(values: Mapping[str, Any]) -> Mechanism:
@@ -568,7 +588,7 @@ def _value(title: str, key: str, text: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{title} must be true or false; got {quoted(text)}.")
         return text.lower() == "true"
-    if key in ("p", "q", "coefficients", "example_weights"):
+    if key in ("p", "q", "coefficients", "example_weights", "noise_multipliers"):
         return [_number(title, part) for part in text.split(",")]
     return _number(title, text)
 

@@ -332,9 +332,17 @@ def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], .
     notes = [("run", guarantee.mechanism.describe()), (label[0].lower() + label[1:], meaning)]
     if details:
         for bound in guarantee.bounds:
-            notes += [("theorem", f"{bound.name} ({bound.grounds})"), *bound.conditions]
+            notes += [("theorem", f"{bound.name} ({bound.grounds})")]
+            needs = bound.needs(guarantee.adjacency)
+            said = (
+                (title, needs if words == bound.holds_when else words)
+                for title, words in bound.conditions
+            )
+            notes += said
+        notes += [("you must also ensure", condition) for condition in guarantee.conditions]
         return tuple(notes)
-    needed = separate(bound.holds_when for bound in guarantee.bounds)
+    conditions = (bound.needs(guarantee.adjacency) for bound in guarantee.bounds)
+    needed = separate([*conditions, *guarantee.conditions])
     attained = dict.fromkeys(
         bound.attained_when for bound in guarantee.bounds if bound.attained_when
     )

@@ -18,6 +18,7 @@ from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Sequence
 from sharpdp.plans import Plan
 from sharpdp.report import verify
+from sharpdp.report.words import separate
 from sharpdp.storage.hash_chain import HashChain
 
 __all__ = ["ledger", "reports", "risk"]
@@ -59,12 +60,14 @@ def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"report": part}
     if answers:
         plan = _together(answers, delta)
-        guarantee = plan.guarantee()
+        own = (condition for answer in answers for condition in answer.conditions)
+        guarantee = plan.guarantee().provided(*own)
         yield {
             "total": {
                 "epsilon": bracket_data(guarantee.epsilon(delta=delta)),
                 "neighbors": guarantee.neighbors,
                 "runs": len(answers),
+                "holds_when": separate(guarantee.holds_when),
                 **code(plan),
             }
         }

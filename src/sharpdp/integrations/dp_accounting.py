@@ -39,6 +39,7 @@ from sharpdp.mechanisms import (
     PrivacyLoss,
     RandomizedResponse,
     Repeated,
+    SameBatches,
     Sequence,
 )
 from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
@@ -51,8 +52,10 @@ def mechanism_of(event: Any) -> Mechanism:
 
     Sampling with a Gaussian becomes DP-SGD over the scheme: Poisson for `PoissonSampledDpEvent`,
     fixed-size batches for `SampledWithoutReplacementDpEvent` and `SampledWithReplacementDpEvent`. An
-    event says the noise over the norm of one record, as we do, and no neighbors: those are then the
-    scheme's.
+    event names no neighbors: those are then the scheme's. Its noise is taken over the norm of one
+    record. If it is over the distance of two records, as `RdpAccountant` takes it under REPLACE_ONE and
+    `event_of` writes it for fixed-size batches, that is on the safe side, by a factor of two in the
+    noise.
 
     Args:
         event: A `DpEvent` of dp-accounting.
@@ -94,15 +97,24 @@ def mechanism_of(event: Any) -> Mechanism:
 
 
 def event_of(mechanism: Mechanism) -> Any:
-    """The event of dp-accounting for a mechanism.
+    """The event of dp-accounting for a mechanism, valid for the neighbors that its accountants claim.
 
-    An event says the noise over the norm of one record. `RdpAccountant` under REPLACE_ONE takes it for
-    the noise over the distance of two records, which may be twice that norm: its epsilon for fixed-size
-    batches is one for zero-out, and for replace-one only if the run has twice the noise.
+    Over Poisson batches the noise is that of the run, over the norm of one record. It is valid for every
+    relation that an accountant takes: ADD_OR_REMOVE_ONE, REPLACE_SPECIAL (zero-out) and REPLACE_ONE.
+
+    Over fixed-size batches it is **half** of that. dp-accounting takes such events under REPLACE_ONE
+    only, and `RdpAccountant` then takes their noise over the distance of two records, which may be twice
+    the norm of one. Its epsilon holds for replace-one, and so for zero-out. With all of the noise it
+    would hold for neither: a batch without the record has another one in its place. With 10 of 1000
+    records, noise multiplier 1, one step and delta 1e-6, `RdpAccountant` would say 1.24; if the record
+    contributes 1, all others -1 and the null record 0, the truth is 3.32.
+
+    `Gaussian` and `Laplace` are valid for the relation for which their sensitivity is 1, and
+    `RandomizedResponse` for REPLACE_ONE.
 
     Args:
-        mechanism: `Gaussian`, `Laplace`, `RandomizedResponse`, `DPSGD` over Poisson or fixed-size
-            batches, or a composition of these.
+        mechanism: `Gaussian`, `Laplace`, `RandomizedResponse`, `DPSGD` or `SameBatches` over Poisson or
+            fixed-size batches, or a composition of these.
 
     Returns:
         A `DpEvent`.
@@ -128,6 +140,8 @@ def event_of(mechanism: Mechanism) -> Any:
             return dp_accounting.ComposedDpEvent([event_of(part) for part in mechanism.mechanisms])
         case DPSGD():
             return _training_event(mechanism)
+        case SameBatches():
+            return event_of(mechanism.equivalent)
         case BestOf() if isinstance(mechanism.repetitions, str):
             shape = {"poisson": math.inf, "geometric": 1.0}.get(
                 mechanism.repetitions, mechanism.shape
@@ -143,9 +157,12 @@ def event_of(mechanism: Mechanism) -> Any:
 def curve_of(pld: Any) -> TradeoffCurve:
     """The trade-off curve that a PLD implies, to be accounted and composed as a mechanism.
 
-    Holds when: the PLD stands for both directions (as all of dp-accounting's do), and its masses are
-    right as they are. Those of a composed PLD come from a Fourier transform with errors of about 1e-16,
-    for which there is no bound: do not rely on deltas below 1e-10 there.
+    Holds when: the PLD stands for both directions (as all of dp-accounting's do), whatever was cut off
+    when it was made is in its mass at infinite loss, and its masses are right as they are. A PLD does not
+    say where it was cut off, so that this cannot be checked here: leave `log_mass_truncation_bound` at
+    its default of -50, or far below the logarithm of every delta that is asked. Masses of a composed PLD
+    come from a Fourier transform with errors of about 1e-16, for which there is no bound: do not rely on
+    deltas below 1e-10 there.
 
     It is read at up to 500 epsilons, rounded up; between them a little is lost on the safe side. The mass
     at infinite loss is kept, and a negative mass, which only rounding leaves behind, counts as none.
@@ -174,8 +191,9 @@ def curve_of(pld: Any) -> TradeoffCurve:
 def privacy_loss_of(pld: Any) -> PrivacyLoss:
     """A PLD with every loss of it, as a mechanism: sharper than `curve_of` when it is composed.
 
-    Holds when: its masses are right but for rounding, as in `curve_of`. dp-accounting's sums are off
-    by up to 1e-8 or so; they are mended upwards, as `pessimistic_table` says.
+    Holds when: what was cut off is in its mass at infinite loss, and its masses are right but for
+    rounding, as in `curve_of`. dp-accounting's sums are off by up to 1e-8 or so; they are mended upwards,
+    as `pessimistic_table` says.
 
     Args:
         pld: A pessimistic `PrivacyLossDistribution` of dp-accounting.
@@ -361,9 +379,10 @@ def _sampled(event: Any, steps: int) -> Mechanism:
 
 def _training_event(mechanism: DPSGD) -> Any:
     """The event of a training run over Poisson or fixed-size batches."""
-    plan, noise = mechanism.batches, dp_accounting.GaussianDpEvent(mechanism.noise_multiplier)
+    plan, noise = mechanism.batches, mechanism.noise_multiplier
     if isinstance(plan, PoissonBatches):
-        step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, noise)
+        gaussian = dp_accounting.GaussianDpEvent(noise)
+        step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, gaussian)
     elif isinstance(plan, FixedSizeBatches) and plan.weights is None:
         sizes = (plan.dataset_size, plan.batch_size)
         sampled = (
@@ -371,7 +390,8 @@ def _training_event(mechanism: DPSGD) -> Any:
             if plan.replacement
             else dp_accounting.SampledWithoutReplacementDpEvent
         )
-        step = sampled(*sizes, noise)
+        # over the distance of two records, which is at most twice the norm of one
+        step = sampled(*sizes, dp_accounting.GaussianDpEvent(0.5 * noise))
     else:
         raise Unsupported(f"dp-accounting has no event for {plan.describe()}.")
     return dp_accounting.SelfComposedDpEvent(step, plan.steps)

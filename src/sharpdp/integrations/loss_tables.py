@@ -29,6 +29,9 @@ def pessimistic_table(
 ) -> PrivacyLoss:
     """The table as a pessimistic `PrivacyLoss`, mended upwards where its sums are off by rounding.
 
+    Holds when: whatever was cut off is in the mass at infinite loss. A table from which it was dropped,
+    and the rest scaled up, may be below the truth and looks like any other.
+
     A negative mass counts as none. What P has too much is taken from the smallest losses, where it
     matters least, and what it has too little counts as revealed. Where Q has too much,
     all losses are moved up.
@@ -90,7 +93,7 @@ def privacy_loss_of_prv(
 
     Holds when: the two errors are those which prv_accountant states for this variable (`eps_error` and
     `delta_error` of its accountant, for the number of compositions that it was made for), and rounding of
-    its Fourier transform is within them.
+    its Fourier transform and what was cut off are within them.
 
     Args:
         prv: A `DiscretePrivacyRandomVariable`, such as `PRVAccountant.compute_composition` returns: an

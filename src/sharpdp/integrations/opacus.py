@@ -286,12 +286,18 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 note="training run with Opacus",
                 key=key,
                 run=self._run.encode(),
+                batches=self._batch_key,
                 group_size=group_size,
                 done=self._begun(),
             )
         )
         self._stop()
         return self._counted
+
+    @property
+    def _batch_key(self) -> bytes | None:
+        """What a loader of ours draws batches from; nothing is known of another one."""
+        return self._counter.batch_key if isinstance(self._counter, BatchSampler) else None
 
     def _stop(self) -> None:
         """End a loader of ours where the budget ends."""

@@ -338,6 +338,7 @@ class PrivateGradients(HintedKeywords):
                 note="training run",
                 key=key,
                 run=self.key,
+                batches=self.key,
                 group_size=group_size,
                 done=self.step,
             )

@@ -289,6 +289,12 @@ class BatchSampler(HintedKeywords):
                 self.deliveries.drawn.append((step, len(batch)))
             yield batch.tolist()
 
+    @property
+    def batch_key(self) -> bytes:
+        """What the batches follow from, for a ledger that refuses the same batches twice."""
+        seed = hashlib.sha256(repr(self.key).encode()).digest()
+        return self.key if isinstance(self.key, bytes) else seed
+
     def _fingerprint(self) -> str:
         kind = f"{self.scheme.label} {self.key!r}".encode()
         # enough to tell keys apart; nothing can be learned from it about a key of 16 random bytes

@@ -502,6 +502,7 @@ class Training(HintedKeywords):
             note="training run",
             key=key,
             run=self.key + self._fingerprint.encode(),
+            batches=self.key,
             group_size=group_size,
             done=self.step,
             anew=not (self.step or self._is_resumed or self._counted is not None),

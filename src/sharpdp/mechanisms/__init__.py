@@ -22,6 +22,7 @@ from sharpdp.mechanisms.mixture import Mixture
 from sharpdp.mechanisms.normal import NormalPair
 from sharpdp.mechanisms.privacy_loss import PrivacyLoss
 from sharpdp.mechanisms.random_start import RandomlyInitializedGD
+from sharpdp.mechanisms.same_batches import SameBatches
 from sharpdp.mechanisms.selection import BestOf
 from sharpdp.mechanisms.shuffle import (
     ApproximateReports,
@@ -66,6 +67,7 @@ __all__ = [
     "RandomizedResponse",
     "RandomlyInitializedGD",
     "Repeated",
+    "SameBatches",
     "SampledReports",
     "Sequence",
     "ShuffledBlocks",

@@ -23,7 +23,9 @@ __all__ = [
     "checked_group_size",
     "chosen",
     "common",
+    "drawn_by",
     "in_groups",
+    "independently_drawn",
     "named_neighbors",
     "notion",
 ]
@@ -42,6 +44,9 @@ NOTHING = "no release"
 NO_LESS_NOISE = "0 is no noise at all."
 NO_LESS = "0 is perfect privacy, and larger is less."
 """Hints about arguments that several mechanisms have."""
+
+ANY_SAMPLES = ("any samples",)
+"""What a mechanism may draw of which only a guarantee is known."""
 
 
 class Adjacency(str, Enum):
@@ -190,12 +195,33 @@ class Mechanism(HintedKeywords, ABC):
         """Rigor of the mechanism's own data, such as a curve that came from another answer."""
         return Rigor.CERTIFIED
 
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What must be ensured of how it is run, besides the conditions of the theorems on its parts.
+
+        >>> from sharpdp.mechanisms.elementary import Gaussian, PureDP
+        >>> (Gaussian(1.0) * 3).holds_when
+        ()
+        >>> (PureDP(1.0) * 3).holds_when[0][-44:]
+        'draw any samples independently of each other'
+        """
+        return ()
+
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        """What a run draws at random besides noise, such as "their batches"; empty if nothing."""
+        return ()
+
     def parts(self) -> Parts:
-        """The mechanisms it consists of, equal ones together, each with how often it is run.
+        """The mechanisms it is accounted as, equal ones together, each with how often it is run.
 
         The order is that of first appearance: accounting does not depend on it.
         """
         return ((self, 1),)
+
+    def pieces(self) -> Parts:
+        """The mechanisms it consists of in words, where these are accounted as others."""
+        return self.parts()
 
     def __mul__(self, count: object) -> "Repeated":
         """The mechanism, run ``count`` times."""
@@ -271,13 +297,22 @@ class Repeated(Mechanism):
         """Adjacencies of the repeated mechanism."""
         return self.mechanism.adjacencies
 
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What the repeated mechanism needs, and that its runs draw batches independently."""
+        return (*self.mechanism.holds_when, *independently_drawn(self.parts()))
+
     def describe(self) -> str:
-        """The parts in one line."""
-        return _described(self.parts())
+        """The pieces in one line."""
+        return _described(self.pieces())
 
     def parts(self) -> Parts:
         """The parts of the repeated mechanism, each ``count`` times as often."""
         return _merged((part, times * self.count) for part, times in self.mechanism.parts())
+
+    def pieces(self) -> Parts:
+        """The pieces of the repeated mechanism, each ``count`` times as often."""
+        return _merged((piece, times * self.count) for piece, times in self.mechanism.pieces())
 
 
 @dataclass(frozen=True)
@@ -334,6 +369,12 @@ class Sequence(Mechanism):
         return parts[0][0].label if len(parts) == 1 else f"sequence of {len(parts):,} mechanisms"
 
     @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What its mechanisms need, and that they draw their batches independently."""
+        own = (condition for each in self.mechanisms for condition in each.holds_when)
+        return tuple(dict.fromkeys((*own, *independently_drawn(self.parts()))))
+
+    @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Adjacencies that all parts share."""
         return self._adjacencies
@@ -344,12 +385,16 @@ class Sequence(Mechanism):
         return bool(self.mechanisms) and any(part.uses_records for part, _ in self.parts())
 
     def describe(self) -> str:
-        """The first parts in one line."""
-        return _described(self.parts()) if self.mechanisms else NOTHING
+        """The first pieces in one line."""
+        return _described(self.pieces()) if self.mechanisms else NOTHING
 
     def parts(self) -> Parts:
         """The parts of all its mechanisms, equal ones together; itself if it has none."""
-        return _merged(piece for mechanism in self.mechanisms for piece in mechanism.parts())
+        return _merged(part for mechanism in self.mechanisms for part in mechanism.parts())
+
+    def pieces(self) -> Parts:
+        """The pieces of all its mechanisms, equal ones together."""
+        return _merged(piece for mechanism in self.mechanisms for piece in mechanism.pieces())
 
 
 @dataclass(frozen=True)
@@ -388,6 +433,10 @@ class Grouped(Mechanism):
         object.__setattr__(self, "group_size", size)
 
     @property
+    def _draws(self) -> tuple[str, ...]:
+        return self.mechanism._draws
+
+    @property
     def label(self) -> str:
         """The label of what is run."""
         return self.mechanism.label
@@ -415,6 +464,28 @@ class Grouped(Mechanism):
     def describe(self) -> str:
         """The group and the mechanism in one line."""
         return f"groups of {self.group_size} in {self.mechanism.describe()}"
+
+
+def drawn_by(parts: Parts) -> tuple[str, ...]:
+    """What these parts draw at random besides noise, each once.
+
+    >>> from sharpdp.mechanisms.elementary import Laplace, PureDP
+    >>> drawn_by((Laplace(1.0) + PureDP(1.0)).parts())
+    ('any samples',)
+    """
+    return tuple(dict.fromkeys(noun for part, _ in parts for noun in part._draws))
+
+
+def independently_drawn(parts: Parts) -> tuple[str, ...]:
+    """The condition of a composition in which batches are drawn more than once; none otherwise.
+
+    Batches hide who is in them. If two parts see the same ones, what the first reveals about them makes
+    the second less private.
+    """
+    if sum(times for part, times in parts if part._draws) < 2:
+        return ()
+    what = " and ".join(drawn_by(parts))
+    return (f"all parts, and all runs of one part, draw {what} independently of each other",)
 
 
 def in_groups(parts: Parts, group_size: int) -> Parts:

@@ -164,6 +164,10 @@ class CorrelatedNoise(BatchQueries):
         return super().adjacencies
 
     @property
+    def _draws(self) -> tuple[str, ...]:
+        return () if isinstance(self.batches, MinSeparation) else super()._draws
+
+    @property
     def label(self) -> str:
         """The noise, over which batches."""
         return f"correlated noise, {self.batches.label}"

@@ -16,7 +16,7 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import NO_LESS, NO_LESS_NOISE, Mechanism
+from sharpdp.mechanisms.composed import ANY_SAMPLES, NO_LESS, NO_LESS_NOISE, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ApproximateDP", "FinitePair", "Gaussian", "Laplace", "ProfileMechanism", "PureDP"]
@@ -120,6 +120,8 @@ class PureDP(Mechanism):
 
     epsilon: float
 
+    _draws = ANY_SAMPLES
+
     def __post_init__(self) -> None:
         """Check epsilon."""
         object.__setattr__(self, "epsilon", zero_or_scale(epsilon=self.epsilon, hint=NO_LESS))
@@ -152,6 +154,8 @@ class ApproximateDP(Mechanism):
 
     epsilon: float
     delta: float
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check epsilon and delta."""
@@ -197,6 +201,8 @@ class FinitePair(Mechanism):
 
     p: tuple[float, ...]
     q: tuple[float, ...]
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check that both are pmfs on equally many points."""
@@ -253,6 +259,8 @@ class ProfileMechanism(Mechanism):
     reverse: Curve | None = None
     largest_loss: float = np.inf
     name: str = "unnamed"
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check that the profiles can be called, and that they look like profiles."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from sharpdp._validate import has_entries, is_among, pmf, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
-from sharpdp.mechanisms.composed import MOST_DESCRIBED, Adjacency, Mechanism, common
+from sharpdp.mechanisms.composed import MOST_DESCRIBED, Adjacency, Mechanism, common, drawn_by
 from sharpdp.mechanisms.elementary import FinitePair
 from sharpdp.mechanisms.normal import NormalPair
 
@@ -88,6 +88,16 @@ class Mixture(Mechanism):
     def label(self) -> str:
         """The mechanism in two words."""
         return f"{self.index} mixture"
+
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What its components need."""
+        every = (condition for each in self.components for condition in each.holds_when)
+        return tuple(dict.fromkeys(every))
+
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        return drawn_by(tuple(part for each in self.components for part in each.parts()))
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:

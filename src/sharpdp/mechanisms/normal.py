@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sharpdp._validate import invalid, positive_scale, real
-from sharpdp.mechanisms.composed import NO_NOISE, Mechanism
+from sharpdp.mechanisms.composed import ANY_SAMPLES, NO_NOISE, Mechanism
 
 __all__ = ["NormalPair"]
 
@@ -33,6 +33,8 @@ class NormalPair(Mechanism):
     other_mean: float = 0.0
     deviation: float = 1.0
     other_deviation: float | None = None
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check means and deviations; the other deviation is the same unless it is given."""

@@ -21,7 +21,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Mechanism
+from sharpdp.mechanisms.composed import ANY_SAMPLES, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 
 __all__ = ["ROUNDINGS", "PrivacyLoss"]
@@ -86,6 +86,8 @@ class PrivacyLoss(Mechanism):
     rounding: str = "exact"
     name: str = "unnamed"
     reverse: PrivacyLoss | str | None = None
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check that the table is that of a pair of laws; sort it and add up equal losses."""

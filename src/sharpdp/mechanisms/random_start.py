@@ -60,6 +60,8 @@ class RandomlyInitializedGD(Mechanism):
     noise_deviation: float = 1.0
     initialization: str = "hidden"
 
+    _draws = ("their starts",)
+
     def __post_init__(self) -> None:
         """Check the claim, and that it can be made."""
         if not isinstance(self.sensitivity, Sensitivity):

@@ -10,7 +10,7 @@ import numpy as np
 from sharpdp._validate import count, invalid, is_among, nonnegative, real, short_repr
 from sharpdp.bracket import Rigor
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms.composed import Adjacency, Mechanism, common
+from sharpdp.mechanisms.composed import Adjacency, Mechanism, common, drawn_by, independently_drawn
 from sharpdp.randomness.system_stream import Randomness, SystemStream, system_stream_for
 
 __all__ = ["BestOf"]
@@ -103,6 +103,16 @@ class BestOf(Mechanism):
     def label(self) -> str:
         """The mechanism in a few words."""
         return f"best of several runs of {self.run.label}"
+
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """What one run needs, and that all runs draw their batches independently."""
+        twice = (self.run * 2).parts()
+        return tuple(dict.fromkeys((*self.run.holds_when, *independently_drawn(twice))))
+
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        return drawn_by(self.run.parts())
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:

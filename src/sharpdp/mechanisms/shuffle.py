@@ -97,6 +97,7 @@ class ShuffledReports(Mechanism):
     randomizer: str | LocalRandomizer = "shared"
 
     adjacencies = (Adjacency.REPLACE_ONE,)
+    _draws = ("their orders",)
 
     def __post_init__(self) -> None:
         """Check all fields."""
@@ -194,6 +195,7 @@ class SampledReports(Mechanism):
     population: int
 
     adjacencies = (Adjacency.REPLACE_ONE,)
+    _draws = ("their users", "their orders")
 
     def __post_init__(self) -> None:
         """Check both fields: the population is said here, and nowhere else."""
@@ -282,6 +284,10 @@ class ApproximateReports(Mechanism):
     def sample_rate(self) -> float:
         """The probability with which a user takes part; 1 if all do."""
         return 1.0 if self.population is None else self.users / self.population
+
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        return ("their orders",) if self.population is None else ("their users", "their orders")
 
     @property
     def label(self) -> str:
@@ -421,6 +427,7 @@ class ShuffledBlocks(Mechanism):
     unit: str = "record"
 
     adjacencies = (Adjacency.REPLACE_ONE,)
+    _draws = ("their orders",)
 
     def __post_init__(self) -> None:
         """Check all fields."""

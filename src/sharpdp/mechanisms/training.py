@@ -169,6 +169,14 @@ class BatchQueries(Mechanism):
         )
         return replace(self, batches=replace(plan, **shorter))
 
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        return () if isinstance(self.batches, DeterministicBatches) else ("their batches",)
+
+    def pieces(self) -> Parts:
+        """This run, once."""
+        return ((self, 1),)
+
     def parts(self) -> Parts:
         """The DP-SGD run that is equally private."""
         return ((DPSGD(self.batches, noise_multiplier=self.noise_multiplier), 1),)

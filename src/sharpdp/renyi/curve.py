@@ -37,7 +37,7 @@ from sharpdp._validate import (
 from sharpdp._validate import count as counted
 from sharpdp.bracket import Bracket, Rigor, bracketed
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mechanisms import Mechanism
+from sharpdp.mechanisms.composed import ANY_SAMPLES, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.two_doubles import multiply_exactly
@@ -123,6 +123,8 @@ class RenyiCurve(Mechanism, Tabular):
     function: Divergence | None = field(default=None, hash=False)
     name: str = "unnamed"
     rigor: Rigor = Rigor.CERTIFIED
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check the orders and values, or the function."""

@@ -393,7 +393,10 @@ def _grounds(results: Results) -> list[str]:
     guarantee = results.guarantee
     decided = results.decided
     ranked = sorted(guarantee.bounds, key=lambda bound: not decided[bound])
-    lines = [_theorem(bound, tuple(map(str, decided[bound]))) for bound in ranked]
+    lines = [
+        _theorem(bound, bound.needs(guarantee.adjacency), tuple(map(str, decided[bound])))
+        for bound in ranked
+    ]
     certified = (
         "Certified: if the conditions above hold, the upper ends hold for what was run and for these "
         "neighbors; no analysis can go below the lower ends, since something that the conditions allow "
@@ -435,13 +438,13 @@ def _reviewed(results: Results) -> list[str]:
     return lines
 
 
-def _theorem(bound: Bound, decided: tuple[str, ...]) -> str:
+def _theorem(bound: Bound, needs: str, decided: tuple[str, ...]) -> str:
     sides = " and ".join(str(side) for side in bound.sides)
     ends = f"{' and '.join(decided)} {'ends' if len(decided) > 1 else 'end'} of epsilon"
     verdict = (
         f"Determined the {ends}" if decided else "Also evaluated; determined no end of epsilon"
     )
-    conditions = f"You must ensure: {bound.holds_when}. " if bound.holds_when else ""
+    conditions = f"You must ensure: {needs}. " if needs else ""
     if bound.attained_when:
         conditions += f"The lower bound is attained when {bound.attained_when}. "
     return f"{bound.name} ({sides} side; {bound.grounds}). {conditions}{verdict}."

@@ -402,7 +402,7 @@ def checklist(results: Results) -> list[str]:
     deciding = [bound for bound, sides in results.decided.items() if Side.UPPER in sides]
     return to_check(
         guarantee.mechanism,
-        [*(bound.holds_when for bound in deciding if bound.holds_when), *guarantee.conditions],
+        [*(bound.needs(guarantee.adjacency) for bound in deciding), *guarantee.conditions],
         guarantee.group_size,
     )
 
@@ -429,7 +429,7 @@ def _theorems(results: Results) -> list[dict[str, Any]]:
             "sides": [str(side) for side in bound.sides],
             "rigor": bound.rigor_words,
             "decided": [str(side) for side in results.decided[bound]],
-            "holds_when": bound.holds_when or None,
+            "holds_when": bound.needs(results.guarantee.adjacency) or None,
             "attained_when": bound.attained_when or None,
             "source": bound.grounds if bound.stated_by else bound.source,
             "proof": cited(bound.proof) if bound.proof else None,
@@ -459,7 +459,7 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
         "mechanism": guarantee.mechanism.describe(),
         "adjacency": guarantee.neighbors,
         "bounds": [bound.name for bound in guarantee.bounds],
-        "holds_when": [bound.holds_when or None for bound in guarantee.bounds],
+        "holds_when": [bound.needs(guarantee.adjacency) or None for bound in guarantee.bounds],
         "attained_when": [bound.attained_when or None for bound in guarantee.bounds],
         "sources": [bound.grounds for bound in guarantee.bounds],
         **({"conditions": list(guarantee.conditions)} if guarantee.conditions else {}),

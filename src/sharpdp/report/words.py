@@ -32,6 +32,7 @@ from sharpdp.mechanisms import (
     RandomizedResponse,
     RandomlyInitializedGD,
     Repeated,
+    SameBatches,
     SampledReports,
     Sequence,
     ShuffledBlocks,
@@ -153,6 +154,13 @@ RUNS: dict[type, Sentence] = {
         "of l2 norm at most 1, is summed over a batch, and Gaussian noise of standard deviation "
         f"{run.noise_multiplier:.12g} is added."
     ),
+    SameBatches: lambda run: (
+        f"In each of {run.batches.steps:,} steps, {len(run.queries):,} sums over the same batch are "
+        "released. For each of them a function of one record is clipped to an l2 norm, summed over the "
+        "batch, and released with Gaussian noise of standard deviations "
+        f"{', '.join(f'{query.noise_multiplier:.12g}' for query in run.queries)} times these norms. "
+        f"Together they are as private as DP-SGD with noise multiplier {run.noise_multiplier:.12g}."
+    ),
     RandomlyInitializedGD: lambda run: (
         "The result of one noisy step of gradient descent from a random start is released. This is "
         f"{run.describe()}."
@@ -252,8 +260,8 @@ def in_words(mechanism: Mechanism) -> list[str]:
     if not isinstance(mechanism, Repeated | Sequence):
         return [sentence_for(mechanism)]
     lines = []
-    for part, times in mechanism.parts():
-        words = sentence_for(part)
+    for piece, times in mechanism.pieces():
+        words = sentence_for(piece)
         lines.append(f"{times:,} times: {words}" if times > 1 else words)
     return lines
 

@@ -41,7 +41,7 @@ from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.composition.many_questions import Ends, epsilons_at
 from sharpdp.errors import InvalidArgument, NotCertified, Undecided, WrongType
-from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
+from sharpdp.mechanisms.composed import ANY_SAMPLES, Adjacency, Mechanism, Parts
 from sharpdp.mechanisms.given_name import named_by_author, quoted
 from sharpdp.numerics.special import Array, add_up, exp_up, probability_ends
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
@@ -114,6 +114,8 @@ class TradeoffCurve(Mechanism, Tabular):
     attained: bool = False
     name: str = "unnamed"
     rigor: Rigor = Rigor.CERTIFIED
+
+    _draws = ANY_SAMPLES
 
     def __post_init__(self) -> None:
         """Check the arguments; a curve has no more rigor than the guarantee it is a reading of."""

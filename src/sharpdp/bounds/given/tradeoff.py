@@ -13,7 +13,9 @@ __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 bound = partial(register, source="blackwell1953; dong2022 Theorem 2.10")
 
 
-@bound(holds_when="no attack gets below the lower curve or, with the inputs exchanged, its inverse")
+@bound(
+    holds_when="no attack on neighbors gets below the lower curve or, with the two exchanged, its inverse"
+)
 def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side of a trade-off curve: the pair whose trade-off function is its lower curve.
 

@@ -32,16 +32,22 @@ __all__ = [
     "released_index_upper",
 ]
 
-RESULT = "these are the distributions of the result on the two inputs in question"
-HIDDEN = "the components have these normal distributions on the two inputs in question"
+DOMINATING = "on any two neighbors, or dominate them"
+RESULT = f"these are the distributions of the result {DOMINATING}"
+HIDDEN = f"these are the normal distributions of the components {DOMINATING}"
 
 bound = partial(register, source="wang2023 Lemma 3.1")
-normal_bound = partial(register, holds_when=RESULT, attained_when=RESULT, source="blackwell1953")
+normal_bound = partial(
+    register,
+    holds_when=RESULT,
+    attained_when="two neighbors have these distributions of the result",
+    source="blackwell1953",
+)
 
 
 @bound(
-    holds_when="the pmfs are those of the components on the two inputs in question, and the index "
-    "is drawn afresh in each round",
+    holds_when=f"the pmfs are those of the components {DOMINATING}; the index is drawn afresh in each "
+    "round",
     attained_when="the two inputs in question occur, in every round",
     source="blackwell1953; wang2023 Lemma 3.1",
     applies=lambda mechanism: mechanism.finite,
@@ -240,7 +246,11 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     return _mixed(mechanism, Side.UPPER)
 
 
-@bound(attained_when=HIDDEN, source="blackwell1953", applies=_hidden_normals)
+@bound(
+    attained_when="the components have these normal distributions on two neighbors",
+    source="blackwell1953",
+    applies=_hidden_normals,
+)
 def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of normal laws mixed with a hidden index: which cell of the line was hit.
 

@@ -58,7 +58,7 @@ bound = partial(
     adjacency=tuple(Adjacency),
     holds_when="candidates are drawn independently for every repetition from a distribution fixed in "
     "advance, a run includes its evaluation, the number of repetitions is drawn as stated, and nothing "
-    "is released but the best result; what one run needs holds",
+    "is released but the best result; what one run needs holds for neighbors",
     attained_when="the run is the worst of those that are as private as the stated one: what it "
     "releases, and its score, is how likely its result is with the record against without it, and then "
     "coin flips that it releases too; what attains the lower side of one run holds",

@@ -1,5 +1,5 @@
 // Officer: reports are verified, added up, entered in a ledger, and put into words about attackers.
-import { asCode, card, claim, exporting, find, folded, note, save, saveTable, table, tools } from "/pieces.js";
+import { asCode, card, claim, exporting, find, folded, note, save, saveTable, sentence, table, tools } from "/pieces.js";
 import { element, shown } from "/pictures.js";
 
 export const officer = {
@@ -38,7 +38,8 @@ function drawTotal(values, parts) {
   const doubted = parts["officer-reports"].some((part) => part.report?.run && part.report.verdict !== "confirmed");
   return [card(total.runs === 1 ? "One report" : "Total for all reports on the same people",
     claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`),
-    ...(doubted ? [note("Reports that are not confirmed enter the total with the values recomputed from their plans.", "note warn")] : []))];
+    ...(doubted ? [note("Reports that are not confirmed enter the total with the values recomputed from their plans.", "note warn")] : []),
+    folded("What must be true", ...total.holds_when.map((words) => note(sentence(`${words}.`)))))];
 }
 
 function drawReports(values, parts) {
