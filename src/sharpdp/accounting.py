@@ -39,6 +39,7 @@ from sharpdp.derivations import Composable, Derivation, Derivations, bounds_on
 from sharpdp.errors import Contradiction, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, named_neighbors
+from sharpdp.mechanisms.training import provided_by_seeds
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, one_minus_ends, probability_ends
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.progress import Task, progress
@@ -701,7 +702,8 @@ class Guarantee(Tabular):
         """
         bounds = (bound for derivation in self.upper_derivations for bound in derivation.bounds)
         stated = (bound.holds_when for bound in bounds if bound.holds_when)
-        return tuple(dict.fromkeys((*stated, *self.conditions)))
+        seeds = provided_by_seeds(self.mechanism.parts())
+        return tuple(dict.fromkeys((*stated, *seeds, *self.conditions)))
 
     def provided(self, *conditions: str) -> Guarantee:
         """The same guarantee with further conditions, which reports and `holds_when` state.

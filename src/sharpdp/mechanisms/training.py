@@ -14,10 +14,17 @@ from sharpdp.batches.random_allocation import BallsAndBins, RandomAllocation
 from sharpdp.batches.scheme import BatchScheme, EpochScheme
 from sharpdp.batches.truncated import TruncatedPoissonBatches
 from sharpdp.batches.weighted import WeightedPoissonBatches
-from sharpdp.errors import WrongType
+from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism, Parts
 
-__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries"]
+__all__ = [
+    "ADJACENCIES",
+    "DPSGD",
+    "BatchQueries",
+    "check_one_order",
+    "known_seed",
+    "provided_by_seeds",
+]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
@@ -46,6 +53,38 @@ for, and holds if these numbers are constants that were chosen without looking a
 
 
 Queries = TypeVar("Queries", bound="BatchQueries")
+
+
+def known_seed(scheme: object) -> int | None:
+    """The seed from which the orders of deterministic batches followed; None for all other batches."""
+    return scheme.seed if isinstance(scheme, DeterministicBatches) else None
+
+
+def check_one_order(scheme: object, hint: str) -> None:
+    """Refuse deterministic batches whose order may change between epochs."""
+    seed = known_seed(scheme)
+    if seed is not None:
+        raise InvalidArgument(
+            "batches must be in the same order in every epoch here; got orders that follow from seed "
+            f"{seed}. {hint}"
+        )
+
+
+def provided_by_seeds(parts: Parts) -> tuple[str, ...]:
+    """What must be true of runs whose batches follow from known seeds, one clause for each seed.
+
+    >>> plan = DeterministicBatches(dataset_size=9, batch_size=3, epochs=1, seed=42)
+    >>> provided_by_seeds(DPSGD(plan, noise_multiplier=1.0).parts())
+    ('noise does not follow from seed 42, from which the order of the batches follows and which counts
+      as known',)
+    """
+    seeds = [known_seed(part.batches) for part, _ in parts if isinstance(part, BatchQueries)]
+    return tuple(
+        f"noise does not follow from seed {seed}, from which the order of the batches follows and which "
+        "counts as known"
+        for seed in dict.fromkeys(seeds)
+        if seed is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -100,6 +139,8 @@ class BatchQueries(Mechanism):
         ['zero-out', 'add/remove', 'replace-one']
         """
         adjacencies = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
+        if known_seed(self.batches) is not None:  # one record fewer is another order of all others
+            adjacencies = tuple(item for item in adjacencies if item is not Adjacency.ADD_REMOVE)
         if self.batches.dataset_size is None:
             return adjacencies
         return tuple(sorted(adjacencies, key=lambda adjacency: adjacency is not Adjacency.ZERO_OUT))
