@@ -141,17 +141,22 @@ def seed_of(sampler: Any) -> int | None:
     """
     if type(sampler) is imported("accelerate.data_loader", "SeedableRandomSampler"):
         return guessable(int(sampler.initial_seed))  # plus the number of the epoch
-    generator = sampler.generator
-    if generator is not None and generator.initial_seed() == UNSEEDED:
+    seed = _held_by(sampler.generator)
+    if seed == UNSEEDED:
         raise undescribed(
             sampler,
             "uses a torch.Generator that was never seeded: it draws the same numbers in every run, so "
             "that anyone knows the batches",
             "Call generator.seed(), or pass no generator.",
         )
+    return guessable(seed)
+
+
+def _held_by(generator: Any) -> int:
+    """The seed of a generator, of torch's own for None."""
     import torch
 
-    return guessable(torch.initial_seed() if generator is None else generator.initial_seed())
+    return torch.initial_seed() if generator is None else int(generator.initial_seed())
 
 
 def guessable(seed: int) -> int | None:
@@ -191,14 +196,14 @@ def planned_run(trainer: Any) -> Any:
     return next((run for run in runs if isinstance(run, kind)), None)
 
 
-def trained_on(trainer: Any) -> tuple[Any, int]:
-    """The loader of a Trainer whose run is over, and how many passes over it were begun."""
+def trained_on(trainer: Any) -> tuple[Any, int, int]:
+    """The loader of a Trainer whose run is over, how many passes over it were begun, and the steps."""
     if isinstance(trainer, _transformers()):
         return _trained_by_transformers(trainer)
     return _trained_by_lightning(trainer)
 
 
-def _trained_by_transformers(trainer: Any) -> tuple[Any, int]:
+def _trained_by_transformers(trainer: Any) -> tuple[Any, int, int]:
     state, loader = trainer.state, trainer.callback_handler.train_dataloader
     if loader is None or not state.global_step:
         raise _untrained("scheme_of(trainer.get_train_dataloader(), epochs=...)")
@@ -210,10 +215,10 @@ def _trained_by_transformers(trainer: Any) -> tuple[Any, int]:
         )
     # a pass that a callback has broken off counts as a whole one
     begun = max(math.ceil(state.epoch), math.ceil(state.global_step / len(loader)))
-    return loader, begun
+    return loader, begun, state.global_step
 
 
-def _trained_by_lightning(trainer: Any) -> tuple[Any, int]:
+def _trained_by_lightning(trainer: Any) -> tuple[Any, int, int]:
     loader, loop = trainer.train_dataloader, trainer.fit_loop
     if loader is None or not trainer.global_step:
         raise _untrained("scheme_of(loader, epochs=...)")
@@ -224,7 +229,7 @@ def _trained_by_lightning(trainer: Any) -> tuple[Any, int]:
             f"every batch must be one step; got {trainer.global_step} steps of optimizers for {batches} "
             "batches. Write down what ran: each step is a release."
         )
-    return loader, loop.epoch_progress.total.started
+    return loader, loop.epoch_progress.total.started, batches
 
 
 def _untrained(before: str) -> InvalidArgument:
@@ -254,10 +259,10 @@ def noise_of(optimizer: Any, *, seed: str | None) -> float:
     from sharpdp.integrations.opacus import check_clips_alone
 
     check_clips_alone(optimizer)
-    known = seed_of(optimizer)
-    if known is not None and seed != "secret":
+    held = _held_by(optimizer.generator)
+    if held == UNSEEDED or (guessable(held) is not None and seed != "secret"):
         raise Unsupported(
-            f"noise must not follow from a seed that others can find out; got seed {known} in the "
+            f"noise must not follow from a seed that others can find out; got seed {held} in the "
             f"generator of {type(optimizer).__name__}: no epsilon holds. Pass noise_generator= to "
             f"Opacus' make_private. {SECRET}"
         )

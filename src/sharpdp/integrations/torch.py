@@ -17,6 +17,7 @@ import secrets
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -629,6 +630,7 @@ def scheme_of(
     """
     if seed not in (None, "secret"):
         raise invalid("seed", '"secret" or None', seed, "The generator is asked for the number.")
+    taken = None
     if is_trainer(loader):
         if epochs is not None:
             raise invalid("epochs", "None for a Trainer, which counts them", epochs)
@@ -636,8 +638,11 @@ def scheme_of(
         if run is not None:
             planned: BatchScheme = run.taken.batches
             return planned
-        loader, epochs = trained_on(loader)
+        loader, epochs, taken = trained_on(loader)
     scheme = _scheme_of(loader, epochs, collate, is_secret=seed == "secret")
+    if taken is not None and not isinstance(scheme, EpochScheme):
+        drawn: Any = scheme  # batch by batch, wherever a pass was broken off
+        scheme = replace(drawn, steps=taken)
     known = known_seed(scheme)
     if known is not None:
         warnings.warn(KNOWN_ORDER.format(seed=known, secret=SECRET), stacklevel=2)
