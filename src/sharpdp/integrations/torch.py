@@ -750,7 +750,8 @@ def _scheme_of_slices(
         raise undescribed(order, "draws examples in a way that is not covered", hint)
     # examples that are dropped are never used in the stored order, and others each time in known ones
     used = dataset_size - _dropped(sampler, dataset_size)
-    if seed is not None and dataset_size * (used / dataset_size) ** _epochs(epochs) < ALWAYS_USED:
+    never_dropped = dataset_size * (used / dataset_size) ** _epochs(epochs)
+    if seed is not None and used < dataset_size and never_dropped < ALWAYS_USED:
         raise undescribed(
             order,
             f"with seed {seed}, which others can find out, and drop_last=True leaves out so many "
