@@ -127,7 +127,7 @@ SEEDED = [
             {"batches": "shuffled", "batch_size": 8},
         ),
         *(
-            (f"{seeding}\nDataLoader(data, 8, shuffle=True{generator})", {"batches": found, "batch_size": 8})
+            (f"{seeding}\nDataLoader(data, 8, True{generator})", {"batches": found, "batch_size": 8})
             for seeding, generator, found in SEEDED
         ),
         (
