@@ -437,7 +437,8 @@ def test_passes_that_were_broken_off_count_as_whole_ones(tmp_path: Path) -> None
 def test_runs_of_a_trainer_that_cannot_be_read(
     options: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    trainer = transformers.Trainer(Plain(), arguments(tmp_path, **options), train_dataset=Tokens())
+    rows = [{**Rows()[index], "input_ids": [1] * (1 + index % 4)} for index in range(120)]
+    trainer = transformers.Trainer(Plain(), arguments(tmp_path, **options), train_dataset=rows)
     trainer.state.global_step, trainer.state.epoch = 4, 1.0
     trainer.callback_handler.train_dataloader = trainer.get_train_dataloader()
     with pytest.raises(dp.Unsupported, match=words):
@@ -445,13 +446,6 @@ def test_runs_of_a_trainer_that_cannot_be_read(
     trainer.state.global_step = 0
     with pytest.raises(dp.InvalidArgument, match=r"Before training: scheme_of\(trainer.get_train"):
         scheme_of(trainer)
-
-
-class Tokens(Rows):
-    """Records that have a length."""
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {**super().__getitem__(index), "input_ids": [1] * (1 + index % 4)}
 
 
 def with_opacus(folder: Path, noise_generator: Any = None) -> Any:

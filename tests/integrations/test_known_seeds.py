@@ -294,6 +294,17 @@ def test_finished_runs_of_opacus_know_the_seed() -> None:
     assert "12 steps" in finished_run(engine, batches, seed="secret").describe()
 
 
+@pytest.mark.filterwarnings("ignore:the order")
+def test_finished_runs_that_drop_too_many_examples_are_refused() -> None:
+    from sharpdp.integrations.opacus import finished_run
+
+    class Accountant:
+        history = [(1.5, 1 / 3, 60)]  # 20 epochs of 3 batches
+
+    with pytest.raises(dp.Unsupported, match="none is used in all epochs"):
+        finished_run(Accountant(), by_default(0, drop_last=True))
+
+
 def test_an_accountant_knows_the_seed() -> None:
     from sharpdp.integrations.opacus import SECRET_ORDER, SchemeAccountant
 

@@ -191,7 +191,7 @@ class _Unimported:
 def planned_run(trainer: Any) -> Any:
     """The `PrivateGradients` that a Trainer has trained with; None if it has none."""
     kind = imported("sharpdp.integrations.private_gradients", "PrivateGradients") or _Unimported
-    holder = trainer.callback_handler if isinstance(trainer, _transformers()) else trainer
+    holder = getattr(trainer, "callback_handler", trainer)  # that of transformers
     runs = (getattr(callback, "run", None) for callback in holder.callbacks)
     return next((run for run in runs if isinstance(run, kind)), None)
 

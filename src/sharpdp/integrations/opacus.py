@@ -770,7 +770,8 @@ def finished_run(
                 f"noise multiplier; got {steps} steps. Account for whole epochs, which cost no less."
             )
         else:
-            scheme = replace(epoch, epochs=steps // epoch.steps)
+            epochs = steps // epoch.steps
+            scheme = scheme_of(loader, epochs=epochs, collate=collate, seed=seed)
         runs.append(DPSGD(scheme, noise_multiplier=noise))
     return runs[0] if len(runs) == 1 else Sequence(runs)
 
