@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -298,11 +299,9 @@ def test_finished_runs_of_opacus_know_the_seed() -> None:
 def test_finished_runs_that_drop_too_many_examples_are_refused() -> None:
     from sharpdp.integrations.opacus import finished_run
 
-    class Accountant:
-        history = [(1.5, 1 / 3, 60)]  # 20 epochs of 3 batches
-
+    accountant = SimpleNamespace(history=[(1.5, 1 / 3, 60)])  # 20 epochs of 3 batches
     with pytest.raises(dp.Unsupported, match="none is used in all epochs"):
-        finished_run(Accountant(), by_default(0, drop_last=True))
+        finished_run(accountant, by_default(0, drop_last=True))
 
 
 def test_an_accountant_knows_the_seed() -> None:
