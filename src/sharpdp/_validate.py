@@ -128,6 +128,29 @@ def keyword_hint(method: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
     return hinted
 
 
+def by_name(function: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
+    """A function that takes keywords only, and names those that it needs if it is called without.
+
+    >>> @by_name
+    ... def train(*, model: object, data: object, epochs: int = 1) -> None: ...
+    >>> train("model", "data")
+    Traceback (most recent call last):
+    TypeError: train takes its arguments by name: train(model=..., data=...).
+    """
+    parameters = inspect.signature(function).parameters.values()
+    needed = [item for item in parameters if item.kind is item.KEYWORD_ONLY]
+    given = ", ".join(f"{item.name}=..." for item in needed if item.default is item.empty)
+
+    @wraps(function)
+    def hinted(*values: Asked.args, **keywords: Asked.kwargs) -> Answer:
+        if values:
+            name = function.__name__
+            raise TypeError(f"{name} takes its arguments by name: {name}({given}).")
+        return function(*values, **keywords)
+
+    return hinted
+
+
 @cache
 def _parameters(kind: type) -> tuple[str, ...]:
     """The names of what a class is made from, none if it takes any keyword."""

@@ -72,6 +72,28 @@ def test_options_are_used_where_they_can_say_the_run() -> None:
     assert isinstance(RUNS[shown.index(only)], dp.Sequence)
 
 
+SEEDED = [
+    ("torch.manual_seed(0)", "", "deterministic"),
+    ("torch.manual_seed(-1)", "", "deterministic"),
+    ("lightning.seed_everything(42)", "", "deterministic"),
+    ("set_seed(2**40)", "", "shuffled"),
+    (f"torch.manual_seed({2**32 - 1})", "", "deterministic"),
+    (f"torch.manual_seed({2**32})", "", "shuffled"),
+    ("torch.manual_seed(seed)", "", "shuffled"),
+    (
+        "torch.manual_seed(0)",
+        ", generator=torch.Generator().manual_seed(secrets.randbits(63))",
+        "shuffled",
+    ),
+    ("", ", generator=torch.Generator().manual_seed(7)", "deterministic"),
+    ("g = torch.Generator().manual_seed(7)", ", generator=g", "deterministic"),
+    ("g = torch.Generator(); g.manual_seed(7)", ", generator=g", "deterministic"),
+    ("g = torch.Generator().manual_seed(7)", "", "shuffled"),
+    ("g.manual_seed(0)", ", generator=None", "shuffled"),
+]
+"""What seeds, the generator of the loader, and what that makes of shuffle=True."""
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -104,6 +126,16 @@ def test_options_are_used_where_they_can_say_the_run() -> None:
             "def make():\n    return DataLoader(data, batch_size=8, shuffle=True)",
             {"batches": "shuffled", "batch_size": 8},
         ),
+        *(
+            (f"{seeding}\nDataLoader(data, 8, True{generator})", {"batches": found, "batch_size": 8})
+            for seeding, generator, found in SEEDED
+        ),
+        (
+            "DataLoader(d, 8, sampler=RandomSampler(d, generator=torch.Generator().manual_seed(5)))",
+            {"batches": "deterministic", "batch_size": 8},
+        ),
+        ("stream.shuffle(1000, seed=42).batch(32)", {"batches": "deterministic", "batch_size": 32}),
+        ("torch.manual_seed(0); DataLoader(data, 8)", {"batches": "deterministic", "batch_size": 8}),
     ],
 )  # fmt: skip
 def test_lines_of_code_are_read(line: str, words: dict[str, Any]) -> None:
@@ -123,6 +155,9 @@ def test_lines_of_code_are_read(line: str, words: dict[str, Any]) -> None:
         ("engine.make_private(**options)", "written out"),
         ("engine.make_private(data_loader=l, poisson_sampling=False)", "paste its"),
         ("stream.shuffle(seed=0)", "buffer_size"),
+        ("DataLoader(d, shuffle=True, generator=g)", "how it is seeded"),
+        ("DataLoader(d, shuffle=True, generator=torch.Generator())", "never seeded"),
+        ("torch.manual_seed(0); engine.make_private(data_loader=l)", "Poisson batches with seed 0"),
         ("train(data)", "none of them"),
         ("DataLoader(", "must be a line of Python"),
         ("x" * 3000, "at most 2000 characters"),

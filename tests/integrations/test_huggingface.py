@@ -20,7 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each 
 
 transformers = pytest.importorskip("transformers", reason="make test-frameworks gets transformers")
 
-from sharpdp.integrations.huggingface import PrivateTrainer  # noqa: E402
+from sharpdp.integrations.framework_loaders import ROW_BY_ROW, collate_inside  # noqa: E402
+from sharpdp.integrations.huggingface import PrivateTrainer, finished_run  # noqa: E402
+from sharpdp.integrations.torch import scheme_of  # noqa: E402
 
 KEY = b"k" * 32
 SCHEME = dp.PoissonBatches(dataset_size=120, batch_size=4, steps=45)  # a pass is 30 steps
@@ -371,3 +373,163 @@ def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
     assert resumed.delivered == PLANNED[20:]
     assert first["weights"] == second["weights"] == hashed(alone) == hashed(resumed)
     assert first["step"] == second["step"] == 45
+
+
+class Plain(Model):
+    """A model that transformers may hand its count of examples."""
+
+    def forward(self, x: Any, labels: Any = None, num_items_in_batch: Any = None) -> dict[str, Any]:
+        return super().forward(x, labels)
+
+
+def plain(folder: Path, *callbacks: Any, **options: Any) -> Any:
+    """A Trainer of transformers that has trained without a plan."""
+    sizes = {"per_device_train_batch_size": 32, "num_train_epochs": 2, "max_grad_norm": 0.0}
+    given = arguments(folder, **{**sizes, **options})
+    trainer = transformers.Trainer(Plain(), given, train_dataset=Rows(), callbacks=[*callbacks])
+    trainer.train()
+    return trainer
+
+
+WHOLE = {"dataset_size": 120, "batch_size": 32, "epochs": 2}
+SECRET = 2**61 + 12345
+
+
+def test_the_loader_of_a_trainer_is_read_and_its_seed_seen(tmp_path: Path) -> None:
+    """Seed 42 is the default of TrainingArguments."""
+    trainer = plain(tmp_path)
+    found: Any = scheme_of(trainer)
+    assert found == dp.DeterministicBatches(**WHOLE)
+    assert found.seed == 42
+    assert scheme_of(trainer, seed="secret") == dp.ShuffledBatches(**WHOLE)
+    assert scheme_of(trainer.get_train_dataloader(), epochs=2) == found
+    dropping = plain(tmp_path, data_seed=SECRET, dataloader_drop_last=True)
+    assert scheme_of(dropping) == dp.ShuffledBatches(**WHOLE, drop_last=True)
+    with pytest.raises(dp.InvalidArgument, match="epochs must be None for a Trainer"):
+        scheme_of(trainer, epochs=2)
+
+
+class StopsEpochs(transformers.TrainerCallback):  # type: ignore[misc]
+    """Breaks off every epoch after its first step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_epoch_stop = True
+
+
+def test_passes_that_were_broken_off_count_as_whole_ones(tmp_path: Path) -> None:
+    seen = [batch["x"][:, 0].tolist() for batch in plain(tmp_path).get_train_dataloader()]
+    assert sum(map(len, seen)) == 120  # 4 batches a pass
+    assert scheme_of(plain(tmp_path, data_seed=SECRET, max_steps=5)) == dp.ShuffledBatches(**WHOLE)
+    broken = plain(tmp_path, StopsEpochs(), data_seed=SECRET, num_train_epochs=7)
+    assert broken.state.global_step == 7
+    assert scheme_of(broken) == dp.ShuffledBatches(**{**WHOLE, "epochs": 7})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gradient_accumulation_steps": 2}, "gradient_accumulation_steps must be 1"),
+        ({"auto_find_batch_size": True}, "auto_find_batch_size must be False"),
+        ({"train_sampling_strategy": "group_by_length"}, "LengthGroupedSampler draws"),
+    ],
+    ids=str,
+)
+def test_runs_of_a_trainer_that_cannot_be_read(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    rows = [{**Rows()[index], "input_ids": [1] * (1 + index % 4)} for index in range(120)]
+    trainer = transformers.Trainer(Plain(), arguments(tmp_path, **options), train_dataset=rows)
+    trainer.state.global_step, trainer.state.epoch = 4, 1.0
+    trainer.callback_handler.train_dataloader = trainer.get_train_dataloader()
+    with pytest.raises(dp.Unsupported, match=words):
+        scheme_of(trainer)
+    trainer.state.global_step = 0
+    with pytest.raises(dp.InvalidArgument, match=r"Before training: scheme_of\(trainer.get_train"):
+        scheme_of(trainer)
+
+
+def with_opacus(folder: Path, noise_generator: Any = None) -> Any:
+    """A Trainer that steps with an optimizer of Opacus, and clears what that keeps."""
+    from opacus import PrivacyEngine
+
+    class Clears(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            optimizer.zero_grad()
+
+    model = Plain()
+    private, optimizer, _ = PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(Rows(), batch_size=32),
+        noise_multiplier=1.3,
+        max_grad_norm=1.0,
+        poisson_sampling=False,
+        noise_generator=noise_generator,
+    )
+    given = arguments(
+        folder,
+        per_device_train_batch_size=32,
+        num_train_epochs=2,
+        max_grad_norm=0.0,
+        remove_unused_columns=False,
+    )
+    rows = [
+        {name: row[name] for name in ("x", "labels")} for row in map(Rows().__getitem__, range(120))
+    ]
+    trainer = transformers.Trainer(
+        private, given, train_dataset=rows, optimizers=(optimizer, None), callbacks=[Clears()]
+    )
+    trainer.train()
+    return trainer
+
+
+def test_a_run_that_is_over_is_read(tmp_path: Path) -> None:
+    """The plan of a PrivateTrainer, or batches, epochs and the noise of Opacus."""
+    ours = made(tmp_path, max_steps=13)
+    with pytest.raises(dp.InvalidArgument, match="no step was taken"):
+        finished_run(ours)
+    ours.train()
+    assert finished_run(ours) == PLAN.stopped_after(13)
+    assert scheme_of(ours) == PLAN.stopped_after(13).batches
+    secret = torch.Generator()
+    secret.seed()
+    run = finished_run(with_opacus(tmp_path, secret))
+    assert run == dp.DPSGD(dp.DeterministicBatches(**WHOLE), noise_multiplier=1.3)
+    assert "seed 42" in run.describe()
+    known = with_opacus(tmp_path)  # noise from torch's generator, which the Trainer has seeded
+    with pytest.raises(dp.Unsupported, match=r"noise must not follow .* got seed 42"):
+        finished_run(known)
+    run = finished_run(known, seed="secret")
+    assert run == dp.DPSGD(dp.ShuffledBatches(**WHOLE), noise_multiplier=1.3)
+    with pytest.raises(dp.Unsupported, match="got AdamW, whose steps are exact"):
+        finished_run(plain(tmp_path))
+    with pytest.raises(dp.errors.WrongType, match="Trainer of transformers"):
+        finished_run(Plain())
+
+
+def test_collators_of_transformers_give_every_example_a_row_of_its_own() -> None:
+    """Those that are known; others, which pack examples together, must be vouched for."""
+    module = transformers.data.data_collator
+    assert collate_inside(transformers.default_data_collator) is None
+    for name in ROW_BY_ROW:
+        assert collate_inside(object.__new__(getattr(module, name))) is None
+    packs = transformers.DataCollatorWithFlattening()
+    assert collate_inside(packs) is packs
+    rows = [{"x": [float(number)], "label": number} for number in range(3)]
+    for known in (transformers.default_data_collator, transformers.DefaultDataCollator()):
+        assert known(rows)["x"].tolist() == [[0.0], [1.0], [2.0]]
+    words = tokenizer()
+    texts = [{"input_ids": [5] * length, "attention_mask": [1] * length} for length in (1, 3, 2)]
+    for made_by in (
+        transformers.DataCollatorWithPadding(words),
+        transformers.DataCollatorForLanguageModeling(words, mlm=False),
+    ):
+        assert made_by(texts)["attention_mask"].sum(1).tolist() == [1, 3, 2]
+
+
+def tokenizer() -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[PAD]": 0, "[MASK]": 1}, "[PAD]"))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=fast, pad_token="[PAD]", mask_token="[MASK]"
+    )

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn about each 
 
 lightning = pytest.importorskip("lightning", reason="make test-frameworks gets Lightning")
 
-from sharpdp.integrations.lightning import PlannedSteps  # noqa: E402
+from sharpdp.integrations.lightning import PlannedSteps, finished_run  # noqa: E402
+from sharpdp.integrations.torch import scheme_of  # noqa: E402
 
 KEY = b"k" * 32
 SCHEME = dp.BallsAndBins(dataset_size=120, batch_size=8, epochs=3)  # 15 steps an epoch
@@ -184,3 +185,137 @@ def test_batches_of_another_loader_are_refused(tmp_path: Path) -> None:
         trainer(run, tmp_path).fit(Private(run), torch.utils.data.DataLoader(DATA, batch_size=8))
     with pytest.raises(WrongType, match="PrivateGradients"):
         PlannedSteps(PLAN)  # type: ignore[arg-type]
+
+
+def fitted(
+    *,
+    seed: int | None = None,
+    secret_noise: bool = True,
+    poisson_sampling: bool = False,
+    **options: Any,
+) -> Any:
+    """A Trainer of Lightning that has trained with an optimizer of Opacus."""
+    from opacus import PrivacyEngine
+
+    if seed is not None:
+        lightning.seed_everything(seed, verbose=False)
+    generator = torch.Generator()
+    generator.seed()
+    network = nn.Linear(1, 1)
+    private, optimizer, batches = PrivacyEngine().make_private(
+        module=network,
+        optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(DATA, batch_size=32, shuffle=True),
+        noise_multiplier=1.3,
+        max_grad_norm=1.0,
+        poisson_sampling=poisson_sampling,
+        noise_generator=generator if secret_noise else None,
+    )
+
+    class Module(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = private
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            return logistic(self.network, batch)
+
+        def configure_optimizers(self) -> Any:
+            return optimizer
+
+    trainer = quiet_trainer(**{"max_epochs": 2, **options})
+    trainer.fit(Module(), batches)
+    return trainer
+
+
+def quiet_trainer(**options: Any) -> Any:
+    return lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
+
+
+WHOLE = {"dataset_size": 120, "batch_size": 32, "epochs": 2}
+
+
+def test_a_run_that_is_over_is_read() -> None:
+    """Batches, passes that were begun, and noise."""
+    trainer = fitted()
+    assert scheme_of(trainer) == dp.ShuffledBatches(**WHOLE)
+    assert finished_run(trainer) == dp.DPSGD(dp.ShuffledBatches(**WHOLE), noise_multiplier=1.3)
+    stopped = fitted(max_epochs=-1, max_steps=5)
+    assert scheme_of(stopped) == dp.ShuffledBatches(**WHOLE)
+    broken = fitted(max_epochs=5, limit_train_batches=3)
+    assert broken.global_step == 15
+    assert scheme_of(broken) == dp.ShuffledBatches(**{**WHOLE, "epochs": 5})
+    drawn: Any = finished_run(fitted(max_epochs=5, limit_train_batches=3, poisson_sampling=True))
+    assert isinstance(drawn.batches, dp.PoissonBatches)
+    assert drawn.batches.steps == 15
+
+
+def test_a_run_that_is_over_knows_its_seed() -> None:
+    found: Any = finished_run(fitted(seed=7))
+    assert found == dp.DPSGD(dp.DeterministicBatches(**WHOLE), noise_multiplier=1.3)
+    assert found.batches.seed == 7
+    known = fitted(seed=7, secret_noise=False)
+    with pytest.raises(dp.Unsupported, match=r"noise must not follow .* got seed 7"):
+        finished_run(known)
+    secret = dp.DPSGD(dp.ShuffledBatches(**WHOLE), noise_multiplier=1.3)
+    assert finished_run(known, seed="secret") == secret
+    with pytest.raises(dp.Unsupported, match="draws with seed 7"):
+        finished_run(fitted(seed=7, poisson_sampling=True))
+
+
+def test_runs_that_cannot_be_read() -> None:
+    with pytest.raises(dp.Unsupported, match="accumulate_grad_batches must be 1"):
+        finished_run(fitted(accumulate_grad_batches=2))
+    with pytest.raises(dp.Unsupported, match="reload_dataloaders_every_n_epochs must be 0"):
+        finished_run(fitted(reload_dataloaders_every_n_epochs=1))
+    with pytest.raises(dp.InvalidArgument, match="has not trained"):
+        finished_run(quiet_trainer())
+    with pytest.raises(WrongType, match="Trainer of Lightning"):
+        finished_run(nn.Linear(1, 1))
+
+
+class Twice(lightning.LightningModule):  # type: ignore[misc]
+    """Two steps for each batch, without noise."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.network, self.steps, self.automatic_optimization = nn.Linear(1, 1), steps, False
+
+    def training_step(self, batch: Any, _: int) -> None:
+        for _ in range(self.steps):
+            self.manual_backward(logistic(self.network, batch))
+            self.optimizers().step()
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_steps_without_noise_or_several_for_one_batch_are_refused() -> None:
+    loader = torch.utils.data.DataLoader(DATA, batch_size=32, shuffle=True)
+    for steps, words in (
+        (1, "got SGD, whose steps are exact"),
+        (2, "16 steps of optimizers for 8"),
+    ):
+        trainer = quiet_trainer(max_epochs=2)
+        trainer.fit(Twice(steps), loader)
+        with pytest.raises(dp.Unsupported, match=words):
+            finished_run(trainer)
+
+
+def test_the_plan_of_a_callback_is_what_ran() -> None:
+    run = made()
+    trainer = quiet_trainer(
+        max_epochs=2, use_distributed_sampler=False, callbacks=[PlannedSteps(run)]
+    )
+    with pytest.raises(dp.InvalidArgument, match="no step was taken"):
+        finished_run(trainer)
+    trainer.fit(Private(run), run.loader())
+    assert finished_run(trainer) == PLAN.stopped_after(run.step)
+    assert scheme_of(trainer) == PLAN.stopped_after(run.step).batches

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn about
 SIZE = 10
 DATA = TensorDataset(torch.arange(SIZE))
 SEEDED = torch.Generator()
-SEEDED.manual_seed(12345)
+SEEDED.manual_seed(2**40 + 12345)
 
 
 def poisson(**options: Any) -> Any:
@@ -150,7 +150,7 @@ def doubled(examples: list[Any]) -> Any:
             "Without replacement",
         ),
         ({"sampler": SubsetRandomSampler(range(SIZE))}, r"SubsetRandomSampler .* Use shuffle=True"),
-        ({"sampler": RandomSampler(DATA, replacement=True)}, "replacement=True may draw"),
+        ({"sampler": RandomSampler(DATA, replacement=True), "batch_size": 3}, "of several sizes"),
         ({"sampler": RandomSampler(DATA, num_samples=5)}, "num_samples=5 of 10"),
         ({"sampler": RandomSampler(DATA, num_samples=20)}, "num_samples=20 of 10"),
         ({"sampler": RandomSampler(range(5))}, "draws from 5 indices"),

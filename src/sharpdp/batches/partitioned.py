@@ -1,12 +1,12 @@
 """Schemes that cut an order of the data set into slices: deterministic and shuffled batches."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import count, flag, invalid
+from sharpdp._validate import count, flag, invalid, short_repr
 from sharpdp.batches.scheme import (
     WHOLE,
     DrawnBatches,
@@ -22,6 +22,7 @@ from sharpdp.batches.scheme import (
     pluralize,
     validate_counts,
 )
+from sharpdp.errors import WrongType
 from sharpdp.randomness.permutation import orderable, random_order, random_places
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
@@ -35,13 +36,21 @@ class DeterministicBatches(DrawnBatches):
     - An example's batch depends on its position only: not on other examples, not on chance.
     - The last batch of every epoch may be smaller; no example is dropped.
 
+    Orders that follow from a known seed hide no more than the stored one, and cost the same. ``seed``
+    says so of a run whose loader shuffled; `sharpdp.integrations.torch.scheme_of` finds it. Such orders
+    differ from epoch to epoch, so `CorrelatedNoise` and `LastIterate` refuse them. `batches` does not
+    draw them: it takes the stored order.
+
     Holds when: the order of the data set was fixed without looking at the records, and training
-    divides by a fixed number in every batch, or by sizes that may be public.
+    divides by a fixed number in every batch, or by sizes that may be public. With a seed, noise does not
+    follow from it.
 
     Args:
         dataset_size: number of examples; 1 to 10^18.
         batch_size: number of examples in a full batch; 1 to ``dataset_size``.
         epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
+        seed: the known seed from which the orders of a run followed, -2^63 to 2^63 - 1; None (default)
+            for the stored order. Schemes that differ in it only are equal.
 
     Raises:
         InvalidArgument: a value is out of range.
@@ -55,13 +64,26 @@ class DeterministicBatches(DrawnBatches):
     dataset_size: int
     batch_size: int
     epochs: int
+    seed: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the three counts."""
+        """Check the three counts and the seed."""
         validate_counts(
             self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
         )
         count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
+        if self.seed is None:
+            return
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise WrongType(f"seed must be a whole number or None; got {short_repr(self.seed)}.")
+        if not -(2**63) <= self.seed < 2**63:
+            raise invalid("seed", "from -2^63 to 2^63 - 1", self.seed)
+
+    def __repr__(self) -> str:
+        """The call that makes it, without a seed that there is not."""
+        names = ("dataset_size", "batch_size", "epochs", *(() if self.seed is None else ("seed",)))
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({given})"
 
     @property
     def steps_per_epoch(self) -> int:
@@ -86,9 +108,10 @@ class DeterministicBatches(DrawnBatches):
     @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
+        decides = "" if self.seed is None else f" and the known seed {self.seed}"
         return (
             "Every example is in exactly one batch of every epoch.",
-            "An example's batch depends on its position only, not on other examples or chance.",
+            f"An example's batch depends on its position{decides} only, not on other examples or chance.",
             *_sentence(_incomplete_batch(self)),
         )
 
@@ -99,7 +122,10 @@ class DeterministicBatches(DrawnBatches):
         'deterministic batches: 30 epochs of 118 batches, 512 of 60,000 examples each; the last
          batch of every epoch holds the remaining 96 examples'
         """
-        return f"{self.label}: {_slices(self)}{_incomplete_batch(self)}"
+        order = (
+            "" if self.seed is None else f", in orders that follow from the known seed {self.seed}"
+        )
+        return f"{self.label}: {_slices(self)}{order}{_incomplete_batch(self)}"
 
     def batches(
         self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE

@@ -12,7 +12,7 @@ callbacks are the Trainer's. What it would do with batches and gradients of its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ with optional_packages("huggingface", "torch", "transformers", "accelerate"):
 from sharpdp._validate import invalid, short_repr
 from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.integrations.framework_loaders import noise_of, planned_run
 from sharpdp.integrations.private_gradients import PrivateGradients
+from sharpdp.integrations.torch import scheme_of
 from sharpdp.mechanisms import DPSGD
 
-__all__ = ["PrivateTrainer"]
+__all__ = ["PrivateTrainer", "finished_run"]
 
 REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     "gradient_accumulation_steps": (
@@ -218,6 +220,47 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]  # its types are not follow
             0.
         """
         return 0
+
+
+def finished_run(
+    trainer: Any,
+    *,
+    collate: Callable[[list[Any]], Any] | None = None,
+    seed: str | None = None,
+) -> DPSGD:
+    """What the last `train` of a Trainer was, for `account`: its batches, its epochs, its noise.
+
+    Of a `PrivateTrainer` it is the plan, up to the steps that were released. Of any other Trainer the
+    loader tells the batches, the state the epochs begun (one that was broken off counts as a whole one),
+    and an optimizer of Opacus the noise multiplier. A Trainer without either has added no noise.
+
+    TrainingArguments have the seed 42 by default. The order of the batches follows from it, so that it
+    counts as known, and so does noise that Opacus draws from torch's own generator: that is refused.
+
+    Holds when: what `scheme_of` asks for; the noise multiplier stayed the same; every step used the
+    examples of one batch, each of them once, clipped; and earlier calls of `train` are counted elsewhere.
+
+    Args:
+        trainer: the Trainer, after `train`.
+        collate: as for `sharpdp.integrations.torch.scheme_of`.
+        seed: as for `sharpdp.integrations.torch.scheme_of`.
+
+    Returns:
+        The run, of at least one step.
+
+    Raises:
+        InvalidArgument: no step was taken.
+        Unsupported: the batches follow no scheme, steps are not batches, or noise is missing or known.
+        WrongType: this is no Trainer of transformers.
+    """
+    if not isinstance(trainer, Trainer):
+        raise WrongType(f"trainer must be a Trainer of transformers; got {short_repr(trainer)}.")
+    run = planned_run(trainer)
+    if run is not None:
+        taken: DPSGD = run.taken
+        return taken
+    scheme = scheme_of(trainer, collate=collate, seed=seed)
+    return DPSGD(scheme, noise_multiplier=noise_of(trainer.optimizer, seed=seed))
 
 
 class PlannedSteps(TrainerCallback, ExportableState):  # type: ignore[misc]

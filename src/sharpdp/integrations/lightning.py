@@ -21,18 +21,23 @@ Needs `pip install "sharpdp[lightning]"`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sharpdp.extras import optional_packages
 
 with optional_packages("lightning", "lightning"):
+    from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import Callback
 
 from sharpdp._validate import invalid, short_repr
-from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
+from sharpdp.integrations.framework_loaders import noise_of, planned_run
 from sharpdp.integrations.private_gradients import PrivateGradients
+from sharpdp.integrations.torch import scheme_of
+from sharpdp.mechanisms import DPSGD
 
-__all__ = ["PlannedSteps"]
+__all__ = ["PlannedSteps", "finished_run"]
 
 STRATEGIES = ("SingleDeviceStrategy", "DDPStrategy")
 """Strategies under which every process holds all parameters, and moves them by itself."""
@@ -180,3 +185,48 @@ class PlannedSteps(Callback):  # type: ignore[misc]  # its types are not followe
             WrongType: It is no such state.
         """
         self.run.load_state_dict(state_dict)
+
+
+def finished_run(
+    trainer: Any,
+    *,
+    collate: Callable[[list[Any]], Any] | None = None,
+    seed: str | None = None,
+) -> DPSGD:
+    """What the `fit` of a Trainer was, for `account`: its batches, its epochs, its noise.
+
+    With the callback `PlannedSteps` it is the plan, up to the steps that were released. Otherwise the
+    loader tells the batches, the progress the epochs begun (one that was broken off counts as a whole
+    one), and an optimizer of Opacus the noise multiplier. A Trainer without either has added no noise.
+
+    After ``seed_everything(42)`` the order of the batches counts as known, and so does noise that Opacus
+    draws from torch's own generator: that is refused.
+
+    Holds when: what `scheme_of` asks for; the noise multiplier stayed the same; every step used the
+    examples of one batch, each of them once, clipped.
+
+    Args:
+        trainer: the Trainer, after `fit`.
+        collate: as for `sharpdp.integrations.torch.scheme_of`.
+        seed: as for `sharpdp.integrations.torch.scheme_of`.
+
+    Returns:
+        The run, of at least one step.
+
+    Raises:
+        InvalidArgument: no step was taken.
+        Unsupported: the batches follow no scheme, steps are not batches, or noise is missing or known.
+        WrongType: this is no Trainer of Lightning.
+    """
+    if not isinstance(trainer, Trainer):
+        raise WrongType(f"trainer must be a Trainer of Lightning; got {short_repr(trainer)}.")
+    run = planned_run(trainer)
+    if run is not None:
+        taken: DPSGD = run.taken
+        return taken
+    scheme = scheme_of(trainer, collate=collate, seed=seed)
+    if len(trainer.optimizers) != 1:
+        raise Unsupported(
+            f"trainer must have one optimizer to read its noise; got {len(trainer.optimizers)}."
+        )
+    return DPSGD(scheme, noise_multiplier=noise_of(trainer.optimizers[0], seed=seed))

@@ -42,6 +42,7 @@ with optional_packages("opacus", "opacus", "torch"):
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from sharpdp._validate import (
+    by_name,
     count,
     invalid,
     open_probability,
@@ -50,7 +51,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee, account
-from sharpdp.batches import BatchScheme, PoissonBatches, ShuffledBatches
+from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, EpochScheme
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
@@ -150,6 +151,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         plan: a `DPSGD`, or a batch scheme if Opacus alone is to set the noise.
         loader: the DataLoader that training will use.
         collate: see `sharpdp.integrations.torch.scheme_of`.
+        seed: see `sharpdp.integrations.torch.scheme_of`.
 
     Attributes:
         scheme: the batch scheme of the plan.
@@ -169,6 +171,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         *,
         loader: Any = None,
         collate: Callable[[list[Any]], Any] | None = None,
+        seed: str | None = None,
     ) -> None:
         """Nothing is run yet."""
         super().__init__()
@@ -188,13 +191,14 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         # not the key of the batches: a run that begins again has the same batches and other noise
         self._run = secrets.token_hex(16)
         if loader is not None:
-            self.watch(loader, collate=collate)
+            self.watch(loader, collate=collate, seed=seed)
 
     def watch(
         self,
         loader: Any,
         *,
         collate: Callable[[list[Any]], Any] | None = None,
+        seed: str | None = None,
         module: Any = None,
         optimizer: Any = None,
     ) -> Any:
@@ -208,6 +212,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             loader: the loader that training was to use; with Opacus' own `make_private`, the one that it
                 returned.
             collate: see `sharpdp.integrations.torch.scheme_of`.
+            seed: see `sharpdp.integrations.torch.scheme_of`.
             module: the module that Opacus' `make_private` returned, to be given with the optimizer; None
                 if its state is not watched.
             optimizer: the optimizer that it returned; None to watch it from its first step on.
@@ -221,7 +226,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             InvalidArgument: they are not those of the plan.
         """
         epochs = self.scheme.epochs if isinstance(self.scheme, EpochScheme) else 1
-        loaded = scheme_of(loader, epochs=None if _is_ours(loader) else epochs, collate=collate)
+        loaded = scheme_of(
+            loader, epochs=None if _is_ours(loader) else epochs, collate=collate, seed=seed
+        )
         if isinstance(loaded, PoissonBatches) and not _is_ours(loader):
             loaded = replace(loaded, steps=self.scheme.steps)
         if not _same(self.scheme, loaded):
@@ -322,12 +329,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._check_rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
-            covered = ALONE if shard_of_rank()[1] == 1 else TOGETHER
-            if type(optimizer) not in covered:
-                raise Unsupported(
-                    f"optimizer must be one of {', '.join(kind.__name__ for kind in covered)}; got "
-                    f"{type(optimizer).__name__}, whose steps are not those of the plan."
-                )
+            _check_covered(optimizer, ALONE if shard_of_rank()[1] == 1 else TOGETHER)
             together = optimizer.accumulated_iterations
             if together != 1:
                 raise InvalidArgument(
@@ -485,7 +487,8 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         if self._steps is None or not self._steps.is_state_watched:
             yield UNWATCHED
         if isinstance(self._counter, CountedBatches):
-            yield SECRET_ORDER
+            if not isinstance(self._ran, DeterministicBatches):
+                yield SECRET_ORDER
         elif self._counter is not None:
             yield from self._counter.conditions
         if not self._is_noise_secret:
@@ -594,6 +597,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._next = number + 1
 
 
+@by_name
 def make_private(
     *,
     module: nn.Module,
@@ -718,12 +722,21 @@ def make_private(
 
 
 def finished_run(
-    engine: Any, loader: Any, *, collate: Callable[[list[Any]], Any] | None = None
+    engine: Any,
+    loader: Any,
+    *,
+    collate: Callable[[list[Any]], Any] | None = None,
+    seed: str | None = None,
 ) -> Mechanism:
     """What a run with Opacus' own accountant was, for `account`: its history, over the batches it drew.
 
     The history has noise and steps, and a rate that is one over the length of the loader, however batches
     are drawn; the loader says the latter.
+
+    Opacus draws noise from torch's generator, as loaders do, unless it has a ``noise_generator`` or
+    ``secure_mode``. If that generator has a seed that others can find out, such as 0, they know the noise
+    as well as the order, and no epsilon holds. Where `scheme_of` finds such a seed, it is named among the
+    conditions of the answer.
 
     Holds when: the loader is the one that was trained on, no pass over it was broken off, and what
     `scheme_of` asks for. A history does not tell what `SchemeAccountant` looks at during training: every
@@ -734,6 +747,7 @@ def finished_run(
         engine: Opacus' PrivacyEngine, or its accountant, after the last step.
         loader: the loader that `make_private` of Opacus returned.
         collate: as for `sharpdp.integrations.torch.scheme_of`.
+        seed: as for `sharpdp.integrations.torch.scheme_of`.
 
     Returns:
         `DPSGD`, or a `Sequence` of it if the noise was changed.
@@ -748,7 +762,7 @@ def finished_run(
         raise WrongType(f"engine must be a PrivacyEngine of Opacus; got {short_repr(engine)}.")
     if not history:
         raise InvalidArgument("engine must have taken a step; got one with an empty history.")
-    epoch: Any = scheme_of(loader, epochs=1, collate=collate)
+    epoch: Any = scheme_of(loader, epochs=1, collate=collate, seed=seed)
     runs: list[Mechanism] = []
     for noise, rate, steps in history:
         if abs(rate * epoch.steps - 1.0) > ROUNDING:
@@ -756,7 +770,7 @@ def finished_run(
                 f"loader must be the one of the run, with a sample rate of {rate!r} in its history; got "
                 f"one of {epoch.steps} batches. Did a step use several batches?"
             )
-        if isinstance(epoch, PoissonBatches):
+        if not isinstance(epoch, EpochScheme):
             scheme: Any = replace(epoch, steps=steps)
         elif steps % epoch.steps:
             raise Unsupported(
@@ -764,9 +778,31 @@ def finished_run(
                 f"noise multiplier; got {steps} steps. Account for whole epochs, which cost no less."
             )
         else:
-            scheme = scheme_of(loader, epochs=steps // epoch.steps, collate=collate)
+            epochs = steps // epoch.steps
+            scheme = scheme_of(loader, epochs=epochs, collate=collate, seed=seed)
         runs.append(DPSGD(scheme, noise_multiplier=noise))
     return runs[0] if len(runs) == 1 else Sequence(runs)
+
+
+def check_clips_alone(optimizer: Any) -> None:
+    """Refuse an optimizer of Opacus on one process that does not clip and add noise by itself.
+
+    Args:
+        optimizer: An optimizer of Opacus.
+
+    Raises:
+        Unsupported: It clips elsewhere, or steps in another way.
+    """
+    _check_covered(optimizer, ALONE)
+    _check_clips(optimizer)
+
+
+def _check_covered(optimizer: Any, covered: tuple[type, ...]) -> None:
+    if type(optimizer) not in covered:
+        raise Unsupported(
+            f"optimizer must be one of {', '.join(kind.__name__ for kind in covered)}; got "
+            f"{type(optimizer).__name__}, whose steps are not those of the plan."
+        )
 
 
 def _check_clips(optimizer: Any) -> None:

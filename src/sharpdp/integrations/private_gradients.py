@@ -484,10 +484,14 @@ class PrivateGradients(HintedKeywords):
         It holds for a number of steps that was fixed in advance, a budget included. If results decide
         when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
         """
+        return account(self.taken, adjacency=Adjacency.ZERO_OUT).provided(*self._conditions)
+
+    @property
+    def taken(self) -> DPSGD:
+        """The plan up to the steps that were released, at least one."""
         if self.begun == 0:
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
-        answer = account(self.plan.stopped_after(self.begun), adjacency=Adjacency.ZERO_OUT)
-        return answer.provided(*self._conditions)
+        return self.plan.stopped_after(self.begun)
 
     def epsilon(self, *, delta: float) -> Bracket:
         """Bracket for epsilon of the steps that were released.

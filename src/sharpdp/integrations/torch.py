@@ -14,9 +14,10 @@ import importlib
 import itertools
 import math
 import secrets
-import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -41,6 +42,21 @@ from sharpdp.batches import (
 )
 from sharpdp.batches.scheme import WHOLE, BatchScheme, EpochScheme, Shard
 from sharpdp.errors import InvalidArgument, MissingExtra, SharpDPError, Unsupported, WrongType
+from sharpdp.integrations.framework_loaders import (
+    DISTRIBUTED,
+    DRAW_OURS,
+    SECRET,
+    collate_inside,
+    imported,
+    is_trainer,
+    loader_inside,
+    planned_run,
+    sampler_inside,
+    seed_of,
+    trained_on,
+    undescribed,
+)
+from sharpdp.mechanisms.training import known_seed
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
@@ -58,9 +74,16 @@ Indices = NDArray[np.int64]
 COMPARED = 8
 """Examples that ranks compare before they train together."""
 
-DRAW_OURS = "Draw the batches of a scheme: loader(data, BatchSampler(scheme))."
+KNOWN_ORDER = (
+    "the order of the batches follows from seed {seed}, which others can find out by trying. So it "
+    "counts as known: the answer is that of deterministic batches. {secret} Otherwise call torch.seed() "
+    "before training, or draw the batches of a scheme: loader(data, BatchSampler(scheme))."
+)
+"""What `scheme_of` warns of."""
 
-DISTRIBUTED = "Give every process its shard: BatchSampler(scheme, key, shard=shard_of_rank())."
+
+ALWAYS_USED = 40.0
+"""If so many examples are expected never to be dropped, there is one but for a chance of e^-40."""
 
 
 class Deliveries:
@@ -219,9 +242,16 @@ class BatchSampler(HintedKeywords):
     def __iter__(self) -> Iterator[list[int]]:
         """The batches that are left of the pass in which it stands."""
         if self.step >= self.scheme.steps:
+            hint = "Account for a scheme with more steps, and go on with its batches."
+            if self.steps_per_pass >= self.scheme.steps:
+                epoch = getattr(self.scheme, "steps_per_epoch", None)
+                given = "scheme.steps_per_epoch" if epoch else "..."
+                hint = (
+                    "One pass was the whole run. To make passes of one epoch each: "
+                    f"BatchSampler(scheme, steps_per_pass={given})."
+                )
             raise InvalidArgument(
-                f"the run of {self.scheme.steps} steps is over; got a request for more. "
-                "Account for a scheme with more steps, and go on with its batches."
+                f"the run of {self.scheme.steps} steps is over; got a request for more. {hint}"
             )
         return self._pass(len(self))
 
@@ -460,6 +490,8 @@ def loader(
     if length is None or length != size:
         got = short_repr(dataset) if length is None else length
         hint = "The scheme and the data set must be about the same examples."
+        if isinstance(dataset, data.DataLoader):
+            hint = "Pass the data set of the loader: loader.dataset."
         raise invalid("dataset", f"of dataset_size = {size} examples", got, hint)
     check_records(dataset)
     try:
@@ -508,7 +540,7 @@ def counted_loader(loader: Any, scheme: BatchScheme) -> tuple[Any, BatchSampler 
     scheme. Batches of the old loader are not noted, and counted only by a `BatchSampler`.
     """
     if getattr(loader, "in_order", True) is False:
-        raise _unknown(
+        raise undescribed(
             loader, "with in_order=False hands out batches as they are ready", "Leave it out."
         )
     sampler = loader.batch_sampler
@@ -548,34 +580,52 @@ def scheme_of(
     *,
     epochs: int | None = None,
     collate: Callable[[list[Any]], Any] | None = None,
+    seed: str | None = None,
 ) -> BatchScheme:
     """The batch scheme that a torch DataLoader follows; `Unsupported` says why there is none.
 
     Recognized are loaders with ``shuffle=True`` (`RandomSampler`) or without (`SequentialSampler`), with
-    ``drop_last``; `WeightedRandomSampler` with replacement, if all batches have one size; Opacus'
-    `DPDataLoader`, also inside `BatchMemoryManager`; and loaders over a `BatchSampler`. Only these very
-    classes are: a subclass may draw in its own way.
+    ``drop_last``; draws with replacement (`RandomSampler`, `WeightedRandomSampler`), if all batches have
+    one size; Opacus' `DPDataLoader`, also inside `BatchMemoryManager`; loaders over a `BatchSampler`; and
+    what Accelerate's ``prepare`` makes of these on one process. Only these very classes are: a subclass
+    may draw in its own way. A Trainer of transformers or Lightning that has trained is read as well: its
+    loader, and how many passes over it were begun.
+
+    A seed closer to zero than 2^32 in the generator of the sampler, or in torch's own if it has none, can
+    be found by trying: ``torch.manual_seed(0)``, Lightning's ``seed_everything``, and the seed 42 of
+    transformers' TrainingArguments. Then a shuffled order counts as known, with a warning: the scheme is
+    `DeterministicBatches`, and names the seed. (With ``drop_last`` its lower end is that of an example
+    that is never dropped.) Draws that follow from such a seed are described by no scheme. What is seen is
+    the seed at the time of the call. Larger seeds count as secret, also those that a script spells out.
 
     Opacus draws by comparing single-precision random numbers with its sample rate, which rounds the
     probability up to a multiple of 2^-24. The scheme has the probability that is really used.
 
-    Holds when: torch's generator counts as random and its seed is secret, the records of the data set are
-    different people's, and its `__getitem__` returns the record of that index. Weights are public, or
-    chosen without looking at the records.
+    Holds when: torch's generator counts as random, its seed is secret unless the scheme names it, and it
+    is not seeded anew during the run; the records of the data set are different people's, and its
+    `__getitem__` returns the record of that index. Weights are public, or chosen without looking at the
+    records. A model ignores what transformers' collators pad.
 
     Args:
-        loader: a torch DataLoader, or a subclass of Opacus.
-        epochs: how many passes over the loader the run makes. May be left out for a loader over a
-            `BatchSampler`, whose scheme knows.
-        collate: the loader's own collate function, if it is not torch's default. Passing it says that it
-            treats every example by itself: it repeats, mixes and drops none.
+        loader: a torch DataLoader, or one of Opacus or Accelerate; or a Trainer of transformers or
+            Lightning, for the run of its last ``train`` or ``fit``.
+        epochs: how many passes over the loader the run makes. To be left out for a Trainer, which knows;
+            may be left out for a loader over a `BatchSampler`, whose scheme knows.
+        collate: the loader's own collate function, if it is neither torch's default nor one of
+            transformers that give every example a row of its own. Passing it says that it treats every
+            example by itself: it repeats, mixes and drops none.
+        seed: "secret" if nobody else can know the seed of the generator, however small it is; None
+            (default) to go by its size.
 
     Returns:
         `ShuffledBatches`, `DeterministicBatches`, `FixedSizeBatches` or `PoissonBatches`, or the scheme
         of a `BatchSampler`.
 
     Raises:
+        InvalidArgument: epochs is missing, superfluous or out of range, a Trainer has not trained, or
+            seed is another word.
         Unsupported: the batches follow no scheme of sharpdp, or that cannot be determined.
+        WrongType: loader is neither of these.
 
     >>> from torch.utils.data import DataLoader
     >>> scheme_of(
@@ -584,35 +634,67 @@ def scheme_of(
     'shuffled batches: 5 epochs of 3 batches, 30 of 100 examples each, order redrawn in every epoch;
      the remaining 10 examples of every epoch are dropped'
     """
+    if seed not in (None, "secret"):
+        raise invalid("seed", '"secret" or None', seed, "The generator is asked for the number.")
+    taken = None
+    if is_trainer(loader):
+        if epochs is not None:
+            raise invalid("epochs", "None for a Trainer, which counts them", epochs)
+        run = planned_run(loader)
+        if run is not None:
+            planned: BatchScheme = run.taken.batches
+            return planned
+        loader, epochs, taken = trained_on(loader)
+    scheme = _scheme_of(loader, epochs, collate, is_secret=seed == "secret")
+    if taken is not None and not isinstance(scheme, EpochScheme):
+        drawn: Any = scheme  # batch by batch, wherever a pass was broken off
+        scheme = replace(drawn, steps=taken)
+    known = known_seed(scheme)
+    if known is not None:
+        warnings.warn(KNOWN_ORDER.format(seed=known, secret=SECRET), stacklevel=2)
+    return scheme
+
+
+def _scheme_of(
+    loader: Any,
+    epochs: int | None,
+    collate: Callable[[list[Any]], Any] | None,
+    *,
+    is_secret: bool,
+) -> BatchScheme:
+    """The scheme of a loader, whose seeds are secret or count as known if they are small."""
     data = _torch("utils.data")
     if not isinstance(loader, data.DataLoader):
         raise WrongType(f"loader must be a torch DataLoader; got {short_repr(loader)}.")
-    known = (data.DataLoader, _opacus("data_loader", "DPDataLoader"), _noting_loader())
+    loader = loader_inside(loader)
+    known = (data.DataLoader, imported("opacus.data_loader", "DPDataLoader"), _noting_loader())
     if type(loader) not in known:
-        raise _unknown(loader, "may change the batches", "Pass the DataLoader inside it.")
+        raise undescribed(loader, "may change the batches", "Pass the DataLoader inside it.")
     if isinstance(loader.dataset, data.IterableDataset):
-        raise _unknown(
+        raise undescribed(
             loader.dataset,
             "hands out examples in an order of its own",
             "Use a data set with indices, and loader(data, BatchSampler(scheme)).",
         )
     sampler = loader.batch_sampler
     if sampler is None:
-        raise _unknown(loader.dataset, "makes its batches itself (batch_size=None)", DRAW_OURS)
+        raise undescribed(loader.dataset, "makes its batches itself (batch_size=None)", DRAW_OURS)
     _check_collate(loader.collate_fn, collate)
     check_records(loader.dataset)
-    if type(sampler) is _opacus("utils.batch_memory_manager", "BatchSplittingSampler"):
+    if type(sampler) is imported("opacus.utils.batch_memory_manager", "BatchSplittingSampler"):
         sampler = sampler.sampler
     if isinstance(sampler, CountedBatches):
         sampler = sampler.sampler
+    sampler = sampler_inside(sampler)
     if type(sampler) is BatchSampler:
         return _scheme_of_ours(sampler, epochs)
-    if type(sampler) is _opacus("utils.uniform_sampler", "UniformWithReplacementSampler"):
-        return _scheme_of_opacus(sampler, len(loader.dataset), epochs)
+    size = len(loader.dataset)
+    if type(sampler) is imported("opacus.utils.uniform_sampler", "UniformWithReplacementSampler"):
+        return _scheme_of_opacus(sampler, size, epochs, is_secret=is_secret)
     if type(sampler) is data.BatchSampler:
-        return _scheme_of_slices(sampler, len(loader.dataset), epochs)
+        return _scheme_of_slices(sampler, size, epochs, is_secret=is_secret)
     hint = DISTRIBUTED if "Distributed" in type(sampler).__name__ else DRAW_OURS
-    raise _unknown(sampler, "draws batches in a way that is not known", hint)
+    raise undescribed(sampler, "draws batches in a way that is not known", hint)
 
 
 def _scheme_of_ours(sampler: BatchSampler, epochs: int | None) -> BatchScheme:
@@ -625,9 +707,12 @@ def _scheme_of_ours(sampler: BatchSampler, epochs: int | None) -> BatchScheme:
     return sampler.scheme
 
 
-def _scheme_of_opacus(sampler: Any, dataset_size: int, epochs: int | None) -> PoissonBatches:
+def _scheme_of_opacus(
+    sampler: Any, dataset_size: int, epochs: int | None, *, is_secret: bool
+) -> PoissonBatches:
     """The scheme of Opacus' Poisson sampler, with the probability of its comparison of floats."""
     _check_source(sampler, sampler.num_samples, dataset_size)
+    _check_draws(sampler, is_secret=is_secret)
     torch = _torch("")
     bits = {torch.float32: 24, torch.float64: 53}.get(torch.get_default_dtype())
     if bits is None:
@@ -639,95 +724,127 @@ def _scheme_of_opacus(sampler: Any, dataset_size: int, epochs: int | None) -> Po
     return PoissonBatches(sample_rate=float(drawn), steps=steps, dataset_size=dataset_size)
 
 
-def _scheme_of_slices(sampler: Any, dataset_size: int, epochs: int | None) -> BatchScheme:
-    """The scheme of torch's own batch sampler: slices of a stored or a random order."""
+def _scheme_of_slices(
+    sampler: Any, dataset_size: int, epochs: int | None, *, is_secret: bool
+) -> BatchScheme:
+    """The scheme of torch's own batch sampler: slices of a stored or a random order, or of draws."""
     data, order = _torch("utils.data"), sampler.sampler
+    shuffles = (data.RandomSampler, imported("accelerate.data_loader", "SeedableRandomSampler"))
+    seed: int | None = None
     if type(order) is data.SequentialSampler:
         _check_source(order, len(order), dataset_size)
-    elif type(order) is data.WeightedRandomSampler and order.replacement:
-        return _scheme_of_weights(sampler, dataset_size, epochs)
-    elif type(order) is data.RandomSampler and order.replacement:
-        raise _unknown(
-            order,
-            "with replacement=True may draw an example several times for one batch",
-            "Use replacement=False, or draw with FixedSizeBatches(..., replacement=True).",
-        )
-    elif type(order) is data.RandomSampler:
+    elif type(order) in (*shuffles, data.WeightedRandomSampler) and order.replacement:
+        _check_draws(order, is_secret=is_secret)
+        return _scheme_of_draws(sampler, dataset_size, epochs)
+    elif type(order) in shuffles:
         _check_source(order, len(order.data_source), dataset_size)
         if order.num_samples != dataset_size:
-            raise _unknown(
+            raise undescribed(
                 order,
                 f"with num_samples={order.num_samples} of {dataset_size} examples covers no whole epoch",
                 "Leave num_samples out.",
             )
+        seed = seed_of(order)
+        if seed is None or is_secret:
+            return _shuffled(sampler, dataset_size, epochs)
     else:
         hint = DISTRIBUTED if "Distributed" in type(order).__name__ else DRAW_OURS
         if type(order) is data.SubsetRandomSampler:
             hint = "Use shuffle=True over torch.utils.data.Subset(data, indices)."
         if type(order) is data.WeightedRandomSampler:
             hint = "Without replacement it is covered by no theorem. Use replacement=True."
-        raise _unknown(order, "draws examples in a way that is not covered", hint)
-    whole = dataset_size - dataset_size % sampler.batch_size
-    if sampler.drop_last and whole == 0:
+        raise undescribed(order, "draws examples in a way that is not covered", hint)
+    # examples that are dropped are never used in the stored order, and others each time in known ones
+    used = dataset_size - _dropped(sampler, dataset_size)
+    never_dropped = dataset_size * (used / dataset_size) ** _epochs(epochs)
+    if seed is not None and used < dataset_size and never_dropped < ALWAYS_USED:
+        raise undescribed(
+            order,
+            f"with seed {seed}, which others can find out, and drop_last=True leaves out so many "
+            "examples that maybe none is used in all epochs",
+            f"{SECRET} Otherwise take the upper end of DeterministicBatches, or leave drop_last out.",
+        )
+    size = min(sampler.batch_size, dataset_size)
+    return DeterministicBatches(
+        dataset_size=used, batch_size=size, epochs=_epochs(epochs), seed=seed
+    )
+
+
+def _shuffled(sampler: Any, dataset_size: int, epochs: int | None) -> ShuffledBatches:
+    """The scheme of slices of a secret order that is drawn anew in every epoch."""
+    return ShuffledBatches(
+        dataset_size=dataset_size,
+        batch_size=min(sampler.batch_size, dataset_size),
+        epochs=_epochs(epochs),
+        drop_last=_dropped(sampler, dataset_size) > 0,
+    )
+
+
+def _dropped(sampler: Any, dataset_size: int) -> int:
+    """How many examples a batch sampler leaves out in every epoch."""
+    dropped: int = dataset_size % sampler.batch_size if sampler.drop_last else 0
+    if dropped == dataset_size:
         raise invalid("loader", "one with batches", "none, since drop_last=True drops all examples")
-    sizes = {"batch_size": min(sampler.batch_size, dataset_size), "epochs": _epochs(epochs)}
-    if (
-        type(order) is data.SequentialSampler
-    ):  # what is dropped is the same in every epoch: never used
-        used = whole if sampler.drop_last else dataset_size
-        return DeterministicBatches(dataset_size=used, **sizes)
-    drop_last = sampler.drop_last and whole < dataset_size
-    return ShuffledBatches(dataset_size=dataset_size, drop_last=drop_last, **sizes)
+    return dropped
 
 
-def _scheme_of_weights(sampler: Any, dataset_size: int, epochs: int | None) -> FixedSizeBatches:
-    """The scheme of slices of weighted draws with replacement, if all batches are of one size."""
+def _scheme_of_draws(sampler: Any, dataset_size: int, epochs: int | None) -> FixedSizeBatches:
+    """The scheme of slices of draws with replacement, if all batches are of one size."""
     order = sampler.sampler
-    _check_source(order, len(order.weights), dataset_size)
+    weights = getattr(order, "weights", None)  # a RandomSampler has none: they are equal
+    covered = len(order.data_source) if weights is None else len(weights)
+    _check_source(order, covered, dataset_size)
     whole, rest = divmod(order.num_samples, sampler.batch_size)
     if (rest and not sampler.drop_last) or whole == 0 or sampler.batch_size > dataset_size:
-        raise _unknown(
+        raise undescribed(
             order,
             f"makes batches of several sizes from num_samples={order.num_samples}, or larger ones than "
             "the data set",
             "Use drop_last=True, and batches of at most as many examples as there are.",
         )
+    shares = None if weights is None else tuple(weights.tolist())
     return FixedSizeBatches(
         dataset_size=dataset_size,
         batch_size=sampler.batch_size,
         steps=_epochs(epochs) * whole,
         replacement=True,
-        weights=tuple(order.weights.tolist()),
+        weights=None if shares is None or len(set(shares)) == 1 else shares,
     )
 
 
+def _check_draws(sampler: Any, *, is_secret: bool) -> None:
+    """Refuse draws that follow from a known seed: how often an example is used is then known, too."""
+    seed = seed_of(sampler)
+    if seed is not None and not is_secret:
+        raise undescribed(
+            sampler,
+            f"draws with seed {seed}, which others can find out by trying, so that they know how often "
+            "each example is used",
+            f"{SECRET} Otherwise call torch.seed() before training, or draw the batches of a scheme: "
+            "loader(data, BatchSampler(scheme)).",
+        )
+
+
 def _check_source(sampler: Any, covered: int, dataset_size: int) -> None:
-    """Refuse a sampler over other indices than those of the data set, or with a public generator."""
+    """Refuse a sampler over other indices than those of the data set."""
     if covered != dataset_size:
-        raise _unknown(
+        raise undescribed(
             sampler,
             f"draws from {covered} indices, while the data set has {dataset_size} examples",
             "Make the sampler with this data set.",
-        )
-    generator = getattr(sampler, "generator", None)
-    # the seed that torch gives to every generator that is made without one
-    if generator is not None and generator.initial_seed() == 67280421310721:
-        raise _unknown(
-            sampler,
-            "uses a torch.Generator that was never seeded: it draws the same numbers in every run, so "
-            "that anyone knows the batches",
-            "Call generator.seed(), or pass no generator.",
         )
 
 
 def _check_collate(used: Any, vouched: Any) -> None:
     """Refuse a collate function that the caller did not pass as `collate`."""
-    while type(used) is _opacus("data_loader", "CollateFnWithEmpty"):
+    while type(used) is imported("opacus.data_loader", "CollateFnWithEmpty"):
         used = used.wrapped_collator_fn
-    default = _torch("utils.data").default_collate
-    if used is default or used is vouched or type(used) is Collate:
+    default, inside = _torch("utils.data").default_collate, collate_inside(used)
+    if inside is None or inside is default or type(inside) is Collate:
         return
-    name = getattr(used, "__qualname__", type(used).__name__)
+    if used is vouched or inside is vouched:
+        return
+    name = getattr(inside, "__qualname__", type(inside).__name__)
     raise Unsupported(
         f"the collate function {name} may repeat, mix or drop examples, so that nobody can tell what "
         "a batch holds. If it treats every example by itself, say so: collate=the same function."
@@ -802,7 +919,7 @@ def _checked_indices(dataset: Any, inner: Any, indices: Any) -> Places:
         lowest, highest = (int(picked.min()), int(picked.max())) if len(picked) else (0, 0)
     if len(picked) and not 0 <= lowest <= highest < size:
         outside = f"has indices from {lowest} to {highest} of {size} examples"
-        raise _unknown(dataset, outside, "Use those that exist.")
+        raise undescribed(dataset, outside, "Use those that exist.")
     return picked
 
 
@@ -863,7 +980,7 @@ def _refuse_repeated(dataset: Any, parts: list[tuple[Places, Places]]) -> None:
     again = np.flatnonzero(np.diff(places[order]) == 0)
     if len(again):
         one, other = sorted(int(indices[order[again[0] + offset]]) for offset in (0, 1))
-        raise _unknown(
+        raise undescribed(
             dataset,
             f"has a record more than once: the one at index {one} is at index {other}, too",
             "A record at two indices is in twice as many batches. Keep one.",
@@ -891,18 +1008,6 @@ def _epochs(epochs: int | None) -> int:
             "epochs must be given for this loader; got None. It counts the passes that the run makes."
         )
     return count(epochs=epochs)
-
-
-def _unknown(culprit: object, does: str, hint: str) -> Unsupported:
-    """The exception that says: no scheme here is what this class does."""
-    return Unsupported(
-        f"no batch scheme describes this loader: {type(culprit).__name__} {does}. {hint}"
-    )
-
-
-def _opacus(module: str, name: str) -> Any:
-    """A class of Opacus, or None while that module was not imported: then no object is of that class."""
-    return getattr(sys.modules.get(f"opacus.{module}"), name, None)
 
 
 def _length(dataset: object) -> int | None:

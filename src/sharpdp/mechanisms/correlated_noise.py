@@ -13,7 +13,7 @@ from sharpdp.batches.scheme import WHOLE, BatchScheme, Indices, Randomness, Shar
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Parts
 from sharpdp.mechanisms.strategies import Strategy
-from sharpdp.mechanisms.training import BatchQueries
+from sharpdp.mechanisms.training import BatchQueries, check_one_order
 
 __all__ = ["CorrelatedNoise", "MinSeparation"]
 
@@ -150,6 +150,9 @@ class CorrelatedNoise(BatchQueries):
                 f"{short_repr(self.batches)}. For Poisson sampling take CyclicPoissonBatches with "
                 "cycle_length equal to the number of bands."
             )
+        check_one_order(
+            self.batches, "ShuffledBatches cover orders that are drawn anew, known or not."
+        )
         most = self.strategy.most_steps
         if most is not None and most < self.batches.steps:
             raise invalid(

@@ -19,7 +19,7 @@ from sharpdp.batches.partitioned import ShuffledBatches
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Parts
-from sharpdp.mechanisms.training import BatchQueries
+from sharpdp.mechanisms.training import BatchQueries, check_one_order
 
 __all__ = ["LastIterate", "SmoothLoss"]
 
@@ -210,6 +210,7 @@ class LastIterate(BatchQueries):
     def __post_init__(self) -> None:
         """Check that the loss is known if anything is said about the steps."""
         super().__post_init__()
+        check_one_order(self.batches, "DPSGD covers them, with every step released.")
         if self.loss is not None and not isinstance(self.loss, SmoothLoss):
             raise WrongType(
                 f"loss must be a SmoothLoss; got {short_repr(self.loss)}. "

@@ -137,7 +137,8 @@ class SameBatches(Mechanism):
     @property
     def holds_when(self) -> tuple[str, ...]:
         """That the queries on a batch do not depend on each other's results."""
-        return (CHOSEN_BEFORE,) if len(self.queries) > 1 else ()
+        joined = (CHOSEN_BEFORE,) if len(self.queries) > 1 else ()
+        return (*joined, *self._equivalent.holds_when)
 
     def describe(self) -> str:
         """The noise of each query, and the batches, in one line."""

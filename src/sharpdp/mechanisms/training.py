@@ -17,7 +17,14 @@ from sharpdp.batches.weighted import WeightedPoissonBatches
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import NO_LESS_NOISE, Adjacency, Mechanism, Parts
 
-__all__ = ["ADJACENCIES", "DPSGD", "BatchQueries", "check_trains"]
+__all__ = [
+    "ADJACENCIES",
+    "DPSGD",
+    "BatchQueries",
+    "check_one_order",
+    "check_trains",
+    "known_seed",
+]
 
 ADJACENCIES: dict[type, tuple[Adjacency, ...]] = {
     PoissonBatches: (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
@@ -46,6 +53,21 @@ for, and holds if these numbers are constants that were chosen without looking a
 
 
 Queries = TypeVar("Queries", bound="BatchQueries")
+
+
+def known_seed(scheme: object) -> int | None:
+    """The seed from which the orders of deterministic batches followed; None for all other batches."""
+    return scheme.seed if isinstance(scheme, DeterministicBatches) else None
+
+
+def check_one_order(scheme: object, hint: str) -> None:
+    """Refuse deterministic batches whose order may change between epochs."""
+    seed = known_seed(scheme)
+    if seed is not None:
+        raise InvalidArgument(
+            "batches must be in the same order in every epoch here; got orders that follow from seed "
+            f"{seed}. {hint}"
+        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +132,8 @@ class BatchQueries(Mechanism):
         ['zero-out', 'add/remove', 'replace-one']
         """
         adjacencies = ADJACENCIES.get(type(self.batches), (Adjacency.ZERO_OUT,))
+        if known_seed(self.batches) is not None:  # one record fewer is another order of all others
+            adjacencies = tuple(item for item in adjacencies if item is not Adjacency.ADD_REMOVE)
         if self.batches.dataset_size is None:
             return adjacencies
         return tuple(sorted(adjacencies, key=lambda adjacency: adjacency is not Adjacency.ZERO_OUT))
@@ -124,6 +148,23 @@ class BatchQueries(Mechanism):
         if not isinstance(self.batches, TruncatedPoissonBatches):
             return self.adjacencies
         return tuple(item for item in self.adjacencies if item is not Adjacency.ADD_REMOVE)
+
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """That noise is not known where the seed of the batches is.
+
+        >>> plan = DeterministicBatches(dataset_size=9, batch_size=3, epochs=1, seed=42)
+        >>> DPSGD(plan, noise_multiplier=1.0).holds_when
+        ('noise does not follow from seed 42, from which the order of the batches follows and which
+          counts as known',)
+        """
+        seed = known_seed(self.batches)
+        if seed is None:
+            return ()
+        return (
+            f"noise does not follow from seed {seed}, from which the order of the batches follows and "
+            "which counts as known",
+        )
 
     @property
     def label(self) -> str:

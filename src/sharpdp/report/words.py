@@ -39,6 +39,7 @@ from sharpdp.mechanisms import (
     ShuffledReports,
 )
 from sharpdp.mechanisms.given_name import quoted
+from sharpdp.mechanisms.training import known_seed
 from sharpdp.plans.plain_data import to_data
 from sharpdp.renyi import RenyiCurve
 from sharpdp.report.outward_digits import ROUND_CEILING, digits
@@ -476,6 +477,10 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
     >>> to_check(Gaussian(1.0), ["noise is added; the sensitivity is 1"])[1:3]
     ['Noise is added.', 'The sensitivity is 1.']
     """
+    seeded = any(
+        isinstance(part, BatchQueries) and known_seed(part.batches) is not None
+        for part, _ in _parts(mechanism)
+    )
     theorems = [f"{part[0].upper()}{part[1:]}." for part in separate(conditions)]
     people = (
         "Every person contributes only one of the protected units; a person with several is protected "
@@ -490,8 +495,8 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
         "Every other release about the same people, including tuning, is counted elsewhere: in a ledger "
         "of the data set, or in a report on all releases together.",
         people,
-        "Only the intended release can be seen: logs, timing, checkpoints and the seed of the random "
-        "numbers stay internal.",
+        "Only the intended release can be seen: logs, timing, checkpoints and the seed of the "
+        f"{'noise' if seeded else 'random numbers'} stay internal.",
     ]
 
 
