@@ -215,7 +215,7 @@ class Derivations(Sequence[Derivation]):
             grounds.update(dict.fromkeys(bound.premises(part, self._adjacency, self._side)))
         run = Composition(tuple(steps))
         curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
-        composable = WithCurves(curves, run) if curves else run
+        composable = WithCurves(curves, run) if curves or run.has_known_moments else run
         premise = Rigor.weakest(part.premise for part, _ in parts)
         return Derivation(tuple(grounds), composable, premise, tuple(aims))
 

@@ -201,6 +201,12 @@ class Composition:
             for counted, merged in zip(self._counted_steps, self.merged_steps, strict=True)
         )
 
+    @property
+    def has_known_moments(self) -> bool:
+        """Whether it is more than one run, and divergences of some are known otherwise."""
+        several = sum(count for _, count in self._counted_steps) > 1
+        return several and any(isinstance(pair, PairOfKnownMoments) for pair, _ in self.steps)
+
     @cached_property
     def single_pair(self) -> Pair | None:
         """The one pair that this is: run once, or with few enough different results to list them."""

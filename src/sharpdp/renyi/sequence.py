@@ -1,4 +1,4 @@
-"""A sequence with parts that are known by their Renyi divergences only: two routes, the better counts.
+"""A sequence with parts that are known by their Renyi divergences: two routes, the better counts.
 
 By orders: the divergences of all parts add up, those of the other parts taken from their own pairs, and
 the sum is converted. What has an infinite loss is split off first, and added to delta.
@@ -37,7 +37,8 @@ Interval = tuple[float, float]
 class WithCurves:
     """Curves, each so many times, and a composition of pairs, run one after the other.
 
-    One direction at a time, as of the composition; the curves bound both.
+    One direction at a time, as of the composition; the curves bound both. There may be no curve, if
+    divergences of pairs are known otherwise.
     """
 
     curves: tuple[tuple[RenyiCurve, int], ...]
@@ -67,12 +68,14 @@ class WithCurves:
         return ByOrders(self._sum, FiniteLosses(self.others) if self.others.steps else None)
 
     @cached_property
-    def _sum(self) -> RenyiCurve:
-        return RenyiCurve.summed(self.curves)
+    def _sum(self) -> RenyiCurve | None:
+        return RenyiCurve.summed(self.curves) if self.curves else None
 
     @cached_property
     def _by_pairs(self) -> tuple[Composition, ...]:
         """The others with the pair of the sum of all curves, and with one for each curve."""
+        if self._sum is None:
+            return (self.others,)
         every = [(self._sum,)]
         if len(self.curves) > 1:
             every.append(tuple(RenyiCurve.summed((part,)) for part in self.curves))
@@ -108,7 +111,13 @@ class WithCurves:
     def pure_epsilon(self, relative_width: float) -> Interval:
         """The upper bound on epsilon at delta = 0, twice: finite if the infinite order is known."""
         with extremes_allowed():
-            value = self._by_orders.epsilon(0.0)
+            known = np.array([self._by_orders.epsilon(0.0)])
+
+        def asked(route: Composition) -> Ends:
+            low, high = route.pure_epsilon(relative_width)
+            return np.array([low]), np.array([high])
+
+        value = float(self._least(known, self._sharper_pairs, asked)[1][0])
         return value, value
 
     def log_deltas(self, epsilons: Array, relative_width: float) -> Ends:
@@ -129,7 +138,7 @@ class WithCurves:
 
     def renyi_divergences(self, orders: Array, relative_width: float) -> Ends:
         """The upper bounds on the divergences, twice."""
-        values = self._sum.at(orders)
+        values = np.zeros(orders.size) if self._sum is None else self._sum.at(orders)
         if self.others.steps:
             others = self.others.renyi_divergences(orders, relative_width)[1]
             values = (values + others) * (1.0 + OUTWARDS)
@@ -178,7 +187,7 @@ class ByOrders:
         delta(epsilon) <= m + (1 - m) delta'(epsilon),   delta' the conversion of D.
     """
 
-    curve: RenyiCurve
+    curve: RenyiCurve | None
     others: FiniteLosses | None
 
     @property
@@ -188,7 +197,7 @@ class ByOrders:
     @cached_property
     def _whole(self) -> RenyiCurve:
         """The sum at at most 40 orders: those that the curve lists, thinned out, or a fixed set."""
-        listed = self.curve.orders
+        listed = self.curve.orders if self.curve else ()
         if not listed:
             return self._at(1.0 + np.geomspace(0.05, 1e5, 40))
         few = np.linspace(0, len(listed) - 1, min(len(listed), 40)).round().astype(int)
@@ -196,14 +205,15 @@ class ByOrders:
 
     def _at(self, orders: Array) -> RenyiCurve:
         """The sum as a curve; a value bounds the divergences of all smaller orders too."""
-        assert self.others is not None
-        values = (self.curve.at(orders) + self.others.divergences(orders)) * (1.0 + OUTWARDS)
+        values = np.zeros(orders.size) if self.curve is None else self.curve.at(orders)
+        if self.others is not None:
+            values = (values + self.others.divergences(orders)) * (1.0 + OUTWARDS)
         values = np.minimum.accumulate(values[::-1])[::-1]
         return RenyiCurve(orders=tuple(orders.tolist()), values=tuple(values.tolist()))
 
     def _best(self, quantity: str, given: float) -> float:
         """The smallest epsilon or delta: over a few orders, then over more around the best one."""
-        if self.others is None:
+        if self.others is None and self.curve is not None:
             return self.curve.best(quantity, given, "optimal")[0]
         value, order = self._whole.best(quantity, given, "optimal")
         finite = np.array([order for order in self._whole.orders if order < np.inf])
