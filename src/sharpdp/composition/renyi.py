@@ -33,16 +33,22 @@ from sharpdp.composition.discretize import (
     refined,
 )
 from sharpdp.composition.engine import Declined
-from sharpdp.composition.sampled_gaussian.large_orders import moments_of_large_orders
+from sharpdp.composition.sampled_gaussian.large_orders import (
+    mixture_moments,
+    opposed_moments,
+    sampled_moments,
+)
 from sharpdp.composition.sampled_gaussian.moments import moments_by_quadrature
 from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
 from sharpdp.numerics.contour import Atoms
-from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, at_least_once, log_expm1
+from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, at_least_once, exp_up, log_expm1
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.known_moments import PairOfKnownMoments
+from sharpdp.pairs.opposed import OpposedPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, ReversedPair
 from sharpdp.pairs.released_index import LabeledMixturePair, ReleasedGaussians
+from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 if TYPE_CHECKING:
@@ -60,6 +66,9 @@ _FEW = 3
 
 _SUMMED = 1e-15
 """Relative rounding of one term of a sum of divergences, and of a product."""
+
+_FAR_OUT = 60.0
+"""From this shift of the tilted noise on values of profiles are too small to have nodes there."""
 
 _SPLIT_OFF = -46.0
 """log of about the probability that is split off a pair of whose tail nothing is known: 1e-20."""
@@ -112,20 +121,7 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
         return pair.log_moments(orders)
     if isinstance(pair, LabeledMixturePair):
         return _moments_of_mixture(pair, orders, relative_width)
-    low, high = np.full(orders.size, np.nan), np.full(orders.size, np.nan)
-    sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
-    if isinstance(sampled, PoissonSampledPair) and isinstance(sampled.base, GaussianPair):
-        near = orders * sampled.base.mu <= 300.0  # beyond, the tilted noise is too far out
-        rows = StepRows.of([StepKind(sampled.rate, sampled.base.mu, sign, 1.0)])
-        with suppress(Declined):
-            if near.any():
-                below, above = moments_by_quadrature(rows, orders[near][None] - 1.0)
-                low[near], high[near] = np.maximum(below[0], 0.0), above[0]
-        far = np.isnan(high) & (sign > 0)
-        if far.any():
-            low[far], high[far] = moments_of_large_orders(
-                sampled.rate, sampled.base.mu, orders[far], relative_width
-            )
+    low, high = _moments_of_noise(pair, orders, relative_width)
     left = np.flatnonzero(~(high - low <= relative_width * high))
     if left.size > _FEW and not isinstance(pair, _CLOSED_FORMS) and pair.infinite_p == 0.0:
         quick = pair.for_composition() if relative_width >= 1e-4 else pair
@@ -138,6 +134,38 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
     for index in left:
         below, above = log_moment(pair, float(orders[index]), relative_width)
         low[index], high[index] = np.fmax(low[index], below), np.fmin(high[index], above)
+    unknown, dominating = np.isinf(high), pair.dominating()
+    if unknown.any() and dominating is not pair:
+        high[unknown] = log_moments(dominating, orders[unknown], relative_width)[1]
+    return low, high
+
+
+def _moments_of_noise(
+    pair: Pair, orders: Array, relative_width: float
+) -> tuple[Array, Array]:
+    """Moments of sampled Gaussian noise by quadrature or closed forms; NaN where neither serves."""
+    low, high = np.full(orders.size, np.nan), np.full(orders.size, np.nan)
+    sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
+    if isinstance(sampled, PoissonSampledPair) and isinstance(sampled.base, GaussianPair):
+        near = orders * sampled.base.mu <= 300.0  # beyond, the tilted noise is too far out
+        rows = StepRows.of([StepKind(sampled.rate, sampled.base.mu, sign, 1.0)])
+        with suppress(Declined):
+            if near.any():
+                below, above = moments_by_quadrature(rows, orders[near][None] - 1.0)
+                low[near], high[near] = np.maximum(below[0], 0.0), above[0]
+        far = np.isnan(high) & (sign > 0)
+        if far.any():
+            low[far], high[far] = sampled_moments(
+                sampled.rate, sampled.base.mu, orders[far], relative_width
+            )
+    elif isinstance(pair, OpposedPair):
+        far = orders * pair.mu > _FAR_OUT
+        if far.any():
+            low[far], high[far] = opposed_moments(pair.rate, pair.mu, orders[far], relative_width)
+    elif isinstance(pair, SampledGroupPair):
+        far = orders * pair.mu > _FAR_OUT
+        if far.any():
+            low[far], high[far] = mixture_moments(*pair.mixture, orders[far])
     return low, high
 
 
@@ -264,11 +292,12 @@ class FiniteLosses:
     @cached_property
     def mass(self) -> float:
         """Not less than the probability of all that is split off, under P."""
-        return at_least_once(
-            ((losses.infinite_p, losses.infinite_p), count)
+        masses = (
+            (exp_up(losses.log_infinite_p * (1.0 - 4.0 * UNIT_ROUNDOFF)), count)
             for losses, count in self._losses
             if isinstance(losses, LossDistribution)
-        )[1]
+        )
+        return at_least_once(((mass, mass), count) for mass, count in masses)[1]
 
     def divergences(self, orders: Array) -> Array:
         """Upper bounds on the divergences of R from Q."""

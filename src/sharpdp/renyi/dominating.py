@@ -25,6 +25,9 @@ Profiles are nearly straight in the root of -log delta: chords between these cos
 _CLOSE_ORDERS = 400
 """So many orders are tried between the smallest and the largest one that were best of a few."""
 
+_NOTHING, _EVERYTHING = AtomicPair((0.0,), (0.0,), (0.0,)), AtomicPair((), (), (), 1.0, 1.0)
+"""Pairs that reveal nothing, and everything."""
+
 
 @lru_cache(maxsize=64)
 def dominating_pair(curve: RenyiCurve) -> Pair:
@@ -44,9 +47,10 @@ def dominating_pair(curve: RenyiCurve) -> Pair:
     values = curve.at(orders)
     known = np.isfinite(values)
     if not known.any():
-        return AtomicPair((), (), (), 1.0, 1.0)
+        return _EVERYTHING
     orders, values = orders[known], values[known]
-    epsilons = _converted(orders, values, _LOG_DELTAS)
+    # what a smaller delta needs is enough for a larger one
+    epsilons = np.minimum.accumulate(_converted(orders, values, _LOG_DELTAS)[::-1])[::-1]
     at_zero = float(np.min(delta_from(orders, values, 0.0)))
     useful = (np.exp(_LOG_DELTAS) < at_zero) & (epsilons > 0.0) & (epsilons < np.inf)
     losses = np.append(0.0, epsilons[useful])
@@ -56,9 +60,9 @@ def dominating_pair(curve: RenyiCurve) -> Pair:
         below = losses < pure
         losses, deltas = np.append(losses[below], pure), np.append(deltas[below], 0.0)
     rising = np.append(True, np.diff(losses) > 0.0)
-    losses, deltas = losses[rising], np.minimum.accumulate(deltas)[rising]
+    losses, deltas = losses[rising], deltas[rising]
     if losses.size < 2:
-        return AtomicPair((), (), (), 1.0, 1.0) if at_zero > 0.0 else AtomicPair((0.0,), (0.0,), (0.0,))
+        return _NOTHING if at_zero == 0.0 else _EVERYTHING
     rest = float(deltas[-1])
     with np.errstate(divide="ignore"):
         log_calls = np.log(np.maximum(deltas[:-1] - rest, 0.0)) + 1e-13
