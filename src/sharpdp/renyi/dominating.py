@@ -9,6 +9,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
+from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import Pair
 from sharpdp.renyi.conversion import delta_from, epsilon_from
@@ -16,11 +17,14 @@ from sharpdp.renyi.curve import RenyiCurve
 
 __all__ = ["dominating_pair"]
 
-_LOG_DELTAS = -np.square(np.arange(0.0, 17.0, 0.02)[1:])
-"""Logarithms of the deltas that are converted, down to 1e-125.
+_LOG_DELTAS = -np.square(np.arange(0.0, 13.0, 0.025)[1:])
+"""Logarithms of the deltas that are converted, down to 1e-73.
 
-Profiles are nearly straight in the root of -log delta: chords between these cost about 1e-4 of epsilon.
+Profiles are nearly straight in the root of -log delta: chords between these cost about 2e-4 of epsilon.
 """
+
+_SHARES = np.linspace(0.02, 0.98, 49)
+"""Shares of the delta at epsilon = 0 that are converted as well: close to it profiles bend most."""
 
 _CLOSE_ORDERS = 400
 """So many orders are tried between the smallest and the largest one that were best of a few."""
@@ -49,12 +53,15 @@ def dominating_pair(curve: RenyiCurve) -> Pair:
     if not known.any():
         return _EVERYTHING
     orders, values = orders[known], values[known]
-    # what a smaller delta needs is enough for a larger one
-    epsilons = np.minimum.accumulate(_converted(orders, values, _LOG_DELTAS)[::-1])[::-1]
     at_zero = float(np.min(delta_from(orders, values, 0.0)))
-    useful = (np.exp(_LOG_DELTAS) < at_zero) & (epsilons > 0.0) & (epsilons < np.inf)
-    losses = np.append(0.0, epsilons[useful])
-    deltas = np.append(at_zero, np.exp(_LOG_DELTAS[useful]) * (1.0 + 1e-13))
+    if at_zero == 0.0:
+        return _NOTHING
+    deltas = np.concatenate([np.exp(_LOG_DELTAS), at_zero * _SHARES])
+    deltas = np.sort(deltas[deltas < at_zero])[::-1]
+    # what a smaller delta needs is enough for a larger one
+    epsilons = np.minimum.accumulate(_converted(orders, values, deltas)[::-1])[::-1]
+    useful = (epsilons > 0.0) & (epsilons < np.inf)
+    losses, deltas = np.append(0.0, epsilons[useful]), np.append(at_zero, deltas[useful])
     pure = float(curve.at(np.array([np.inf]))[0])
     if pure < np.inf:
         below = losses < pure
@@ -62,36 +69,45 @@ def dominating_pair(curve: RenyiCurve) -> Pair:
     rising = np.append(True, np.diff(losses) > 0.0)
     losses, deltas = losses[rising], deltas[rising]
     if losses.size < 2:
-        return _NOTHING if at_zero == 0.0 else _EVERYTHING
+        return _EVERYTHING
     rest = float(deltas[-1])
     with np.errstate(divide="ignore"):
         log_calls = np.log(np.maximum(deltas[:-1] - rest, 0.0)) + 1e-13
     calls = calls_above(losses[:-1], log_calls, float(losses[-1]))
-    return pair_from_halves(calls, calls, side=Side.UPPER, infinite=(rest, rest))
+    return ProfilePair(pair_from_halves(calls, calls, side=Side.UPPER, infinite=(rest, rest)))
 
 
 def _orders(curve: RenyiCurve) -> Array:
-    """Orders among which the best one for each delta is, or one close to it."""
+    """Orders among which one close to the best one for each delta is."""
     first = curve.first_orders()
     values = curve.at(first)
     finite = np.isfinite(values) & np.isfinite(first)
     if np.count_nonzero(finite) < 2:
         return first
-    few = _LOG_DELTAS[:: _LOG_DELTAS.size // 16]
-    best = _best(first[finite], values[finite], few)
-    low, high = max(int(best.min()) - 1, 0), min(int(best.max()) + 1, first[finite].size - 1)
-    ends = first[finite][[low, high]] - 1.0
-    return np.union1d(first, 1.0 + np.geomspace(*ends, _CLOSE_ORDERS))
+    known, values = first[finite], values[finite]
+    epsilons = epsilon_from(known[:, None], values[:, None], np.exp(_LOG_DELTAS[::32]))
+    best = np.argmin(epsilons, axis=0)[np.min(epsilons, axis=0) > 0.0]
+    if not best.size:
+        return first
+    low, high = max(int(best.min()) - 1, 0), min(int(best.max()) + 1, known.size - 1)
+    return np.union1d(first, 1.0 + np.geomspace(*(known[[low, high]] - 1.0), _CLOSE_ORDERS))
 
 
-def _best(orders: Array, values: Array, log_deltas: Array) -> Array:
-    """The index of the order whose closed form gives the smallest epsilon, for each delta."""
-    deltas = np.exp(log_deltas)
-    epsilons = epsilon_from(orders[:, None], values[:, None], deltas, "lemma1")
-    return np.asarray(np.argmin(epsilons, axis=0))
+def _converted(orders: Array, values: Array, deltas: Array) -> Array:
+    """Upper bounds on epsilon at each delta, by the optimal conversion at about the best order.
 
-
-def _converted(orders: Array, values: Array, log_deltas: Array) -> Array:
-    """Upper bounds on epsilon at each delta, by the optimal conversion at about the best order."""
-    best, deltas = _best(orders, values, log_deltas), np.exp(log_deltas)
-    return epsilon_from(orders[best], values[best], deltas)
+    That is either the best one of a closed form, or about that of the optimal conversion at some deltas,
+    and the smaller epsilon counts.
+    """
+    closed = np.argmin(epsilon_from(orders[:, None], values[:, None], deltas, "lemma1"), axis=0)
+    every = epsilon_from(orders[closed], values[closed], deltas)
+    if np.isinf(orders[-1]):
+        every = np.minimum(every, epsilon_from(np.inf, values[-1], deltas))
+    finite = np.flatnonzero(np.isfinite(orders))
+    if finite.size < 2:
+        return every
+    some, few = finite[:: max(1, finite.size // 96)], deltas[:: max(1, deltas.size // 24)]
+    at_few = epsilon_from(orders[some, None], values[some, None], few)
+    places = np.interp(-np.log(deltas), -np.log(few), some[np.argmin(at_few, axis=0)])
+    index = finite[np.searchsorted(finite, places.round().astype(int), side="right") - 1]
+    return np.minimum(every, epsilon_from(orders[index], values[index], deltas))

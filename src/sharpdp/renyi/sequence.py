@@ -32,6 +32,9 @@ __all__ = ["WithCurves"]
 
 Interval = tuple[float, float]
 
+_LARGE_ORDER = 1e9
+"""In place of the infinite order where that would be converted by way of both directions."""
+
 
 @dataclass(frozen=True)
 class WithCurves:
@@ -57,7 +60,9 @@ class WithCurves:
 
     @cached_property
     def _reversed(self) -> WithCurves:
-        return WithCurves(self.curves, self.others.reverse())
+        other = WithCurves(self.curves, self.others.reverse())
+        other.__dict__["_by_orders"] = self._by_orders  # which is about both directions
+        return other
 
     def fresh(self) -> WithCurves:
         """The same sequence without the work that earlier questions left."""
@@ -65,7 +70,10 @@ class WithCurves:
 
     @cached_property
     def _by_orders(self) -> ByOrders:
-        return ByOrders(self._sum, FiniteLosses(self.others) if self.others.steps else None)
+        if not self.others.steps:
+            return ByOrders(self._sum, ())
+        ways = (self.others,) if self.symmetric else (self.others, self.others.reverse())
+        return ByOrders(self._sum, tuple(map(FiniteLosses, ways)))
 
     @cached_property
     def _sum(self) -> RenyiCurve | None:
@@ -185,14 +193,17 @@ class ByOrders:
     With m the mass that is split off and D(a) the sum of divergences of what is left,
 
         delta(epsilon) <= m + (1 - m) delta'(epsilon),   delta' the conversion of D.
+
+    Of the directions of the composition the worse one is taken for each of them, so that answers hold
+    in both.
     """
 
     curve: RenyiCurve | None
-    others: FiniteLosses | None
+    others: tuple[FiniteLosses, ...]
 
-    @property
+    @cached_property
     def _mass(self) -> float:
-        return self.others.mass if self.others else 0.0
+        return max((losses.mass for losses in self.others), default=0.0)
 
     @cached_property
     def _whole(self) -> RenyiCurve:
@@ -204,16 +215,25 @@ class ByOrders:
         return self._at(np.array(listed)[few])
 
     def _at(self, orders: Array) -> RenyiCurve:
-        """The sum as a curve; a value bounds the divergences of all smaller orders too."""
+        """The sum as a curve; a value bounds the divergences of all smaller orders too.
+
+        A bound on all losses is converted by way of both directions of one pair, and what is left of
+        two directions is none: then it stands for a large order only.
+        """
         values = np.zeros(orders.size) if self.curve is None else self.curve.at(orders)
-        if self.others is not None:
-            values = (values + self.others.divergences(orders)) * (1.0 + OUTWARDS)
+        if self.others:
+            more = np.max([losses.divergences(orders) for losses in self.others], axis=0)
+            values = (values + more) * (1.0 + OUTWARDS)
         values = np.minimum.accumulate(values[::-1])[::-1]
+        if self._mass > 0.0:
+            finite = orders[np.isfinite(orders)]
+            beyond = max(_LARGE_ORDER, 2.0 * float(np.max(finite, initial=1.0)))
+            orders = np.where(np.isinf(orders), beyond, orders)
         return RenyiCurve(orders=tuple(orders.tolist()), values=tuple(values.tolist()))
 
     def _best(self, quantity: str, given: float) -> float:
         """The smallest epsilon or delta: over a few orders, then over more around the best one."""
-        if self.others is None and self.curve is not None:
+        if self.curve is not None and not self.others:
             return self.curve.best(quantity, given, "optimal")[0]
         value, order = self._whole.best(quantity, given, "optimal")
         finite = np.array([order for order in self._whole.orders if order < np.inf])
