@@ -154,9 +154,7 @@ def law(rng: np.random.Generator, outcomes: int) -> Array:
 def test_no_answer_is_below_brute_force(seed: int) -> None:
     """Parts are known by their exact divergences, listed or as a function; others may reveal all."""
     rng = np.random.default_rng(seed)
-    curves: list[tuple[Array, Array]] = [
-        (law(rng, 3), law(rng, 3)) for _ in range(1 + seed % 2)
-    ]
+    curves: list[tuple[Array, Array]] = [(law(rng, 3), law(rng, 3)) for _ in range(1 + seed % 2)]
     p, q = law(rng, 4), law(rng, 4)
     if seed % 3 != 2:  # some results occur with the record only, some without it only
         p[0], q[1] = (0.0, 0.0) if seed % 3 == 0 else (p[0], 0.0)
@@ -269,14 +267,14 @@ def test_a_curve_is_dominated_by_its_pair() -> None:
         dp.RenyiCurve.zcdp(rho=3.0),
         dp.RenyiCurve.zcdp(rho=200.0),
         dp.RenyiCurve(orders=[8.0], values=[0.05]),
-        dp.RenyiCurve(orders=[1.01, 1e6], values=[1e-3, 1e4]),
+        dp.RenyiCurve(orders=[2.0, 8.0, 64.0], values=[0.01, 0.05, 2.0]),
     ):
         pair = dominating_pair(curve)
         run = Composition(((pair, 1),))
         for delta in (1e-3, 1e-6, 1e-12, 1e-60):
             wanted = float(curve.epsilon(delta=delta).upper)
             found = run.epsilon(math.log(delta), 1e-9, delta)[1]
-            slack = 1e-3 if delta < 1e-3 else 3e-2  # where epsilon is next to zero
+            slack = 1e-3 if delta < 1e-3 else 3e-2  # epsilon may be next to zero there
             assert wanted * (1.0 - 1e-4) - 1e-12 <= found <= wanted * (1.0 + slack)
     assert dominating_pair(dp.RenyiCurve(orders=[2.0], values=[math.inf])).infinite_p == 1.0
     assert dominating_pair(dp.RenyiCurve(orders=[2.0], values=[0.0])).support == (0.0, 0.0)

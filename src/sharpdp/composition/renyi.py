@@ -140,9 +140,7 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
     return low, high
 
 
-def _moments_of_noise(
-    pair: Pair, orders: Array, relative_width: float
-) -> tuple[Array, Array]:
+def _moments_of_noise(pair: Pair, orders: Array, relative_width: float) -> tuple[Array, Array]:
     """Moments of sampled Gaussian noise by quadrature or closed forms; NaN where neither serves."""
     low, high = np.full(orders.size, np.nan), np.full(orders.size, np.nan)
     sampled, sign = (pair.base, -1) if isinstance(pair, ReversedPair) else (pair, 1)
@@ -218,9 +216,7 @@ class NodeMoments:
         return coarse._refined(rates, sizes, relative_width)
 
     @classmethod
-    def down_to(
-        cls, pair: Pair, floor: float, tilts: Array, relative_width: float
-    ) -> NodeMoments:
+    def down_to(cls, pair: Pair, floor: float, tilts: Array, relative_width: float) -> NodeMoments:
         """Nodes for these tilts up to the loss at which the value is about e^floor."""
         coarse, rates = cls(pair, first_look(pair, floor)), tilts.tolist()
         sizes = [max(coarse._tangents.log_moment(s), 1e-300) for s in rates]
