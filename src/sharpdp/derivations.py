@@ -216,7 +216,12 @@ class Derivations(Sequence[Derivation]):
         run = Composition(tuple(steps))
         curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
         composable = WithCurves(curves, run) if curves or run.has_known_moments else run
-        premise = Rigor.weakest(part.premise for part, _ in parts)
+        premise = Rigor.weakest(
+            [
+                *(part.premise for part, _ in parts),
+                *([composable.rigor] if isinstance(composable, WithCurves) else []),
+            ]
+        )
         return Derivation(tuple(grounds), composable, premise, tuple(aims))
 
 

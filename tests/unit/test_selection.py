@@ -338,24 +338,27 @@ def test_divergences_are_those_of_the_theorems(
             theorem2 = min(divergence(a) + 2 * shift + mp.log(mean) / (a - 1) for a in later)
             geometric = dp.account(dp.BestOf(run, "geometric", mean=float(mean)))
             bracket = geometric.renyi(order=float(order))
-            assert divergence(order) * mpf("0.01") <= bracket.upper <= theorem2 * (1 + mpf("1e-2"))
-            assert 0.0 < bracket.lower <= bracket.upper
+            assert 0.0 < bracket.lower <= bracket.upper <= theorem2 * (1 + mpf("1e-3"))
             advantage = mpf(float(dp.account(run).advantage().upper))
             theorem6 = min(divergence(a) + mean * advantage + mp.log(mean) / (a - 1) for a in later)
             poisson = dp.account(dp.BestOf(run, "poisson", mean=float(mean)))
             assert poisson.renyi(order=float(order)).upper <= theorem6
 
 
-def test_divergences_of_poisson_repetitions_are_below_the_peers() -> None:
-    """dp-accounting 0.6 at order 1.16, and at scale 1 and mean 1 (0.533)."""
-    tuned = dp.account(dp.BestOf(dp.Laplace(scale=1.0), "poisson", mean=1.0))
-    assert tuned.renyi(order=1.6).upper <= 0.533
+def test_divergences_are_not_above_those_of_dp_accounting() -> None:
     rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
     orders = np.array([1.16, 1.5, 2.0, 4.0, 16.0, 64.0])
-    for noise, mean, shape in ((4.0, 10.0, np.inf), (1.0, 2.0, np.inf), (4.0, 10.0, 1.0)):
-        peer = rdp._compute_rdp_repeat_and_select(orders, orders / (2 * noise**2), mean, shape)
+    laplace = np.array([rdp._laplace_rdp(1.0, order) for order in orders])
+    for run, values, mean, shape in (
+        (dp.Gaussian(4.0), orders / 32, 10.0, np.inf),
+        (dp.Gaussian(1.0), orders / 2, 2.0, np.inf),
+        (dp.Gaussian(4.0), orders / 32, 10.0, 1.0),
+        (dp.Laplace(scale=1.0), laplace, 1.0, np.inf),
+        (dp.Laplace(scale=1.0), laplace, 100.0, np.inf),
+    ):
+        peer = rdp._compute_rdp_repeat_and_select(orders, values, mean, shape)
         law = "geometric" if shape == 1.0 else "poisson"
-        ours = dp.account(dp.BestOf(dp.Gaussian(noise), law, mean=mean)).renyi(order=orders).upper
+        ours = dp.account(dp.BestOf(run, law, mean=mean)).renyi(order=orders).upper
         assert np.all(ours <= peer * (1.0 + 1e-9))
 
 

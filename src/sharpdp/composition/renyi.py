@@ -280,6 +280,11 @@ class FiniteLosses:
 
     composition: Composition
 
+    @property
+    def splits(self) -> bool:
+        """Whether something is split off at all."""
+        return any(not _is_whole(pair) for pair, _ in self.composition.steps_of_moments)
+
     @cached_property
     def _losses(self) -> tuple[tuple[Pair | LossDistribution, int], ...]:
         """Pairs of which nothing is split off, and what is left of the others."""
@@ -314,21 +319,24 @@ class FiniteLosses:
             values = np.maximum(total + usual * scale + sizes, 0.0) / (usual - 1.0)
             top = (self.composition.largest_loss + scale) * (1.0 + _SUMMED)
         values = np.where(orders > LARGEST_ORDER, np.inf, values * (1.0 + _SUMMED))
-        return np.fmin(np.where(np.isnan(values), np.inf, values), top)
+        return np.asarray(np.fmin(np.where(np.isnan(values), np.inf, values), top))
 
 
 def _finite(pair: Pair) -> Pair | LossDistribution:
     """The pair if its moments may be finite; otherwise losses that dominate it, with mass at infinity."""
-    if isinstance(pair, PairOfKnownMoments):
+    if _is_whole(pair):
         return pair
     if isinstance(pair, AtomicPair | PairOfOutcomes):
-        if pair.infinite_p_ends[1] == 0.0:
-            return pair
         return exact(pair if isinstance(pair, AtomicPair) else pair.outcomes, Side.UPPER)
-    if pair.infinite_p_ends[1] == 0.0 and (pair.support[1] < np.inf or _has_tail(pair)):
-        return pair
     quick = pair.for_composition()
     return NodeMoments.down_to(quick, _SPLIT_OFF, _TYPICAL_TILTS, 1e-3).nodes.chords
+
+
+def _is_whole(pair: Pair) -> bool:
+    """Whether nothing needs to be split off, since moments may be finite."""
+    if isinstance(pair, PairOfKnownMoments):
+        return True
+    return pair.infinite_p_ends[1] == 0.0 and (pair.support[1] < np.inf or _has_tail(pair))
 
 
 def _has_tail(pair: Pair) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.numerics.special import Array
-from sharpdp.pairs.finite import AtomicPair, TabulatedPair
+from sharpdp.pairs.finite import TabulatedPair
 
 __all__ = ["PairOfKnownMoments"]
 
@@ -20,6 +20,7 @@ class PairOfKnownMoments(TabulatedPair):
     A pair that dominates reveals more, often everything with some tiny probability, so that its own
     divergences are larger, or infinite. The bounds hold in both directions. For upper sides only.
 
+    >>> from sharpdp.pairs.finite import AtomicPair
     >>> pair = PairOfKnownMoments(AtomicPair.approximate(0.1, 1e-9), lambda orders: 0.02 * orders)
     >>> pair.log_moments(np.array([3.0]))[1].round(12)
     array([0.12])

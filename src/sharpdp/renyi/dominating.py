@@ -90,7 +90,8 @@ def _orders(curve: RenyiCurve) -> Array:
     if not best.size:
         return first
     low, high = max(int(best.min()) - 1, 0), min(int(best.max()) + 1, known.size - 1)
-    return np.union1d(first, 1.0 + np.geomspace(*(known[[low, high]] - 1.0), _CLOSE_ORDERS))
+    between = np.geomspace(known[low] - 1.0, known[high] - 1.0, _CLOSE_ORDERS)
+    return np.union1d(first, 1.0 + between)
 
 
 def _converted(orders: Array, values: Array, deltas: Array) -> Array:

@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sharpdp.bracket import Rigor
 from sharpdp.composition.composition import Composition, extremes_allowed
 from sharpdp.composition.many_questions import Ends
 from sharpdp.composition.renyi import FiniteLosses
@@ -54,6 +55,13 @@ class WithCurves:
         """Whether both directions have the same answers."""
         return self.others.symmetric
 
+    @property
+    def rigor(self) -> Rigor:
+        """That of its own proof: what is split off is our argument."""
+        ways = (self.others, self.others.reverse())
+        splits = self.others.steps and any(FiniteLosses(way).splits for way in ways)
+        return Rigor.UNREVIEWED if splits else Rigor.CERTIFIED
+
     def reverse(self) -> WithCurves:
         """The other direction."""
         return self if self.symmetric else self._reversed
@@ -84,7 +92,7 @@ class WithCurves:
         """The others with the pair of the sum of all curves, and with one for each curve."""
         if self._sum is None:
             return (self.others,)
-        every = [(self._sum,)]
+        every: list[tuple[RenyiCurve, ...]] = [(self._sum,)]
         if len(self.curves) > 1:
             every.append(tuple(RenyiCurve.summed((part,)) for part in self.curves))
         return tuple(self._beside_others(curves) for curves in every)

@@ -163,7 +163,7 @@ class SelectionDivergences:
         known = moments(self.mechanism, self.adjacency, MOMENT_ORDERS)
         beyond = np.append(np.minimum.accumulate(known[::-1])[::-1], np.inf)
         later = beyond[np.searchsorted(MOMENT_ORDERS, orders)]
-        return np.fmin(moments(self.mechanism, self.adjacency, orders), later)
+        return np.asarray(np.fmin(moments(self.mechanism, self.adjacency, orders), later))
 
 
 @bound(applies=lambda mechanism: isinstance(mechanism.repetitions, int))
