@@ -141,6 +141,13 @@ def _by_moments(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     )
     finite = np.isfinite(epsilons)
     pair = _promised(epsilons[finite], _FEWER_DELTAS[finite])
+    return _with_divergences(pair, mechanism, adjacency)
+
+
+def _with_divergences(pair: AtomicPair, mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
+    """The pair with the divergences of the theorem, unless it reveals everything anyway."""
+    if not pair.losses:
+        return ((pair, 1),)
     return ((PairOfKnownMoments(pair, SelectionDivergences(mechanism, adjacency)), 1),)
 
 
@@ -178,7 +185,7 @@ def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCoun
     assert isinstance(mechanism.repetitions, int)
     epsilons, deltas, _ = _profile(mechanism.run * mechanism.repetitions, adjacency)
     pair = _promised(epsilons, deltas)
-    return ((PairOfKnownMoments(pair, SelectionDivergences(mechanism, adjacency)), 1),)
+    return _with_divergences(pair, mechanism, adjacency)
 
 
 @bound(applies=lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism))
