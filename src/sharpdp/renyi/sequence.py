@@ -177,8 +177,9 @@ class WithCurves:
 
     def true_positive_rates(self, fprs: Array, relative_width: float) -> Ends:
         """The upper bounds on true-positive rates, twice."""
+        known = np.where(fprs == 0.0, self._by_orders.revealed, 1.0)
         return self._least(
-            np.ones(fprs.size),
+            known,
             self._rated,
             lambda route: route.true_positive_rates(fprs, relative_width),
         )
@@ -259,6 +260,14 @@ class ByOrders:
             return self._best("epsilon", delta)
         # (delta - m) / (1 - m) is at least delta - m
         return self._best("epsilon", (delta - mass) * (1.0 - OUTWARDS)) if mass < delta else np.inf
+
+    @cached_property
+    def revealed(self) -> float:
+        """Not less than the probability of results that reveal the record for certain.
+
+        Where some divergence is finite, only what is split off does.
+        """
+        return self._mass if np.isfinite(self._whole.values).any() else 1.0
 
     def log_deltas(self, epsilons: Array) -> Array:
         """The upper bounds on log delta."""
