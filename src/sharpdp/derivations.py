@@ -22,7 +22,7 @@ from sharpdp.numerics.special import Array
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair, seems_above
 from sharpdp.progress import progress
 from sharpdp.renyi import RenyiCurve
-from sharpdp.renyi.sequence import ByOrders
+from sharpdp.renyi.sequence import WithCurves
 
 __all__ = ["Composable", "Derivation", "Derivations", "bounds_on"]
 
@@ -35,7 +35,7 @@ Interval = tuple[float, float]
 class Composable(AsksEpsilon, Protocol):
     """What a derivation can be asked: certified lower and upper ends in one direction, P against Q.
 
-    `Composition` answers from pairs, `ByOrders` from Renyi divergences. The second argument of a
+    `Composition` answers from pairs, `WithCurves` also from Renyi divergences. The second argument of a
     question is the relative width to aim at.
     """
 
@@ -226,8 +226,13 @@ class Derivations(Sequence[Derivation]):
             grounds.update(dict.fromkeys(bound.premises(part, self._adjacency, self._side)))
         run = Composition(tuple(steps))
         curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
-        composable = ByOrders(curves, run) if curves else run
-        premise = Rigor.weakest(part.premise for part, _ in parts)
+        composable = WithCurves(curves, run) if curves or run.has_known_moments else run
+        premise = Rigor.weakest(
+            [
+                *(part.premise for part, _ in parts),
+                *([composable.rigor] if isinstance(composable, WithCurves) else []),
+            ]
+        )
         return Derivation(tuple(grounds), composable, premise, tuple(aims))
 
 

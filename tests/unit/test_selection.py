@@ -308,3 +308,81 @@ def test_laws_that_say_too_much_or_too_little_are_refused(
 ) -> None:
     with pytest.raises(dp.InvalidArgument, match=words):
         dp.BestOf(dp.Gaussian(noise_multiplier=1.0), **said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("run", "divergence"),
+    [
+        (dp.Gaussian(4.0), lambda a: a / 32),
+        (
+            dp.Laplace(scale=1.0),
+            lambda a: (
+                mp.log(a / (2 * a - 1) * mp.exp(a - 1) + (a - 1) / (2 * a - 1) * mp.exp(-a))
+                / (a - 1)
+            ),
+        ),
+    ],
+    ids=["Gaussian", "Laplace"],
+)
+def test_divergences_are_those_of_the_theorems(
+    run: dp.Mechanism, divergence: Callable[[mpf], mpf]
+) -> None:
+    """Theorems 2 and 6 of papernot2022 with forty digits, at the best second order, or a larger one."""
+    every = [1 + mpf("0.05") * mpf("1.1") ** k for k in range(130)]
+    with mp.workdps(40):
+        values = {a: divergence(a) for a in every}
+        for order, mean in ((mpf("1.16"), 10), (mpf(2), 10), (mpf(8), 2), (mpf(8), 100)):
+            later = [a for a in [order, *every] if a >= order]
+            gamma = mpf(1) / mean
+            shift = min((1 - 1 / b) * values[b] - mp.log(gamma) / b for b in every)
+            theorem2 = min(divergence(a) + 2 * shift + mp.log(mean) / (a - 1) for a in later)
+            geometric = dp.account(dp.BestOf(run, "geometric", mean=float(mean)))
+            bracket = geometric.renyi(order=float(order))
+            assert 0.0 < bracket.lower <= bracket.upper <= theorem2 * (1 + mpf("1e-3"))
+            advantage = mpf(float(dp.account(run).advantage().upper))
+            theorem6 = min(divergence(a) + mean * advantage + mp.log(mean) / (a - 1) for a in later)
+            poisson = dp.account(dp.BestOf(run, "poisson", mean=float(mean)))
+            assert poisson.renyi(order=float(order)).upper <= theorem6
+
+
+def test_divergences_are_not_above_those_of_dp_accounting() -> None:
+    rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    orders = np.array([1.16, 1.5, 2.0, 4.0, 16.0, 64.0])
+    laplace = np.array([rdp._laplace_rdp(1.0, order) for order in orders])
+    for run, values, mean, shape in (
+        (dp.Gaussian(4.0), orders / 32, 10.0, np.inf),
+        (dp.Gaussian(1.0), orders / 2, 2.0, np.inf),
+        (dp.Gaussian(4.0), orders / 32, 10.0, 1.0),
+        (dp.Laplace(scale=1.0), laplace, 1.0, np.inf),
+        (dp.Laplace(scale=1.0), laplace, 100.0, np.inf),
+    ):
+        peer = rdp._compute_rdp_repeat_and_select(orders, values, mean, shape)
+        law = "geometric" if shape == 1.0 else "poisson"
+        ours = dp.account(dp.BestOf(run, law, mean=mean)).renyi(order=orders).upper
+        assert np.all(ours <= peer * (1.0 + 1e-9))
+
+
+def test_divergences_of_a_fixed_number_are_those_of_all_runs() -> None:
+    best = dp.account(dp.BestOf(dp.Gaussian(10.0), 3))
+    assert best.renyi(order=4.0).upper == pytest.approx(3 * 4 / 200, rel=1e-3)
+    assert best.renyi(order=4.0).upper >= best.renyi(order=4.0).lower > 0.0
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_no_order_of_results_has_larger_divergences(law: dict[str, object]) -> None:
+    rng = np.random.default_rng(5)
+    p, q = (masses / masses.sum() for masses in rng.exponential(size=(2, 4)) + 0.05)
+    best = dp.BestOf(dp.FinitePair(p=p, q=q), **law)  # type: ignore[arg-type]
+    phi = generating(best)
+    orders = [1.1, 1.5, 3.0, 10.0]
+    uppers = np.asarray(dp.account(best).renyi(order=orders).upper)
+    assert np.all(np.isfinite(uppers))
+    for rank in itertools.permutations(range(4)):
+        first, second = (np.array(best_law(list(masses[list(rank)]), phi)) for masses in (p, q))
+        missing = phi(0.0)  # nothing is released
+        first, second = np.append(first, missing), np.append(second, missing)
+        kept = (first > 0) & (second > 0)
+        for order, upper in zip(orders, uppers, strict=True):
+            for a, b in ((first[kept], second[kept]), (second[kept], first[kept])):
+                moment = float(np.sum(a**order * b ** (1.0 - order)))
+                assert math.log(moment) / (order - 1.0) <= upper * (1.0 + 1e-9) + 1e-12

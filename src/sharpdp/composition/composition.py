@@ -67,6 +67,7 @@ from sharpdp.numerics.special import (
     up,
 )
 from sharpdp.pairs.finite import AtomicPair, listed
+from sharpdp.pairs.known_moments import PairOfKnownMoments
 from sharpdp.pairs.pair import (
     GaussianPair,
     Pair,
@@ -170,6 +171,14 @@ class Composition:
 
         One that reveals everything is all there is, and where nothing is learned one says so.
         """
+        counted = self._counted_steps
+        if len(counted) == 1 and counted[0][1] == 1:
+            return counted
+        return tuple((pair.for_composition(), count) for pair, count in counted)
+
+    @cached_property
+    def _counted_steps(self) -> Steps:
+        """`merged_steps` before each pair says what to compose in its place."""
         for pair, _ in self.steps:
             if isinstance(pair, AtomicPair) and not pair.losses:
                 return ((pair, 1),)
@@ -182,11 +191,21 @@ class Composition:
                 counts[pair] = counts.get(pair, 0) + count
         if square > 0.0:
             counts[GaussianPair(float(np.sqrt(square)))] = 1
-        if not counts:
-            return ((AtomicPair((0.0,), (0.0,), (0.0,)), 1),)
-        if len(counts) == 1 and 1 in counts.values():
-            return tuple(counts.items())
-        return tuple((pair.for_composition(), count) for pair, count in counts.items())
+        return tuple(counts.items()) or ((AtomicPair((0.0,), (0.0,), (0.0,)), 1),)
+
+    @property
+    def steps_of_moments(self) -> Steps:
+        """`merged_steps`, with the pairs of which divergences are known otherwise as they are."""
+        return tuple(
+            counted if isinstance(counted[0], PairOfKnownMoments) else merged
+            for counted, merged in zip(self._counted_steps, self.merged_steps, strict=True)
+        )
+
+    @property
+    def has_known_moments(self) -> bool:
+        """Whether it is more than one run, and divergences of some are known otherwise."""
+        several = sum(count for _, count in self._counted_steps) > 1
+        return several and any(isinstance(pair, PairOfKnownMoments) for pair, _ in self.steps)
 
     @cached_property
     def single_pair(self) -> Pair | None:

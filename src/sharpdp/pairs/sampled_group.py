@@ -83,6 +83,11 @@ class SampledGroupPair(Pair):
         """log of the coefficients of e^{j u} in X."""
         return self._log_weights - 0.5 * (self._counts * self.mu) ** 2
 
+    @property
+    def mixture(self) -> tuple[Array, Array]:
+        """log weights and means of the normals that P is a mixture of."""
+        return np.append(self._log_none, self._log_weights), self.mu * np.append(0.0, self._counts)
+
     @cached_property
     def accuracy(self) -> float:
         n, q, j = self.group_size, self.rate, self._counts

@@ -417,10 +417,14 @@ class RenyiCurve(Mechanism, Tabular):
             return quick
 
         # chords between listed orders are seldom better than the best one of them
-        return least_over(self._first_orders(), answers, 4 if self.function is not None else 1)
+        return least_over(self.first_orders(), answers, 4 if self.function is not None else 1)
 
-    def _first_orders(self) -> Array:
-        """The orders that are tried first: all that are listed, or many from next to one to 1e8."""
+    def first_orders(self) -> Array:
+        """The orders that are tried first: all that are listed, or many from next to one to 1e8.
+
+        Returns:
+            An array of orders, in rising order.
+        """
         if self.function is None:
             return np.array(self.orders)
         return np.asarray(1.0 + np.geomspace(1e-3, 1e8, 192))

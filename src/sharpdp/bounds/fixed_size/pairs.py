@@ -157,6 +157,12 @@ class DisplacedPair(Pair):
         # the place is rounded, and values fall by up to 40/mu for each unit of it
         return 5.0 * ACCURACY + 1e-12 * self.mu
 
+    def tail_rate(self, loss: float) -> float:
+        # the loss rises by at most 2 mu for each deviation, and Q beyond z lies below N(0) beyond z: no
+        # slower than N(2 mu) against N(0) at the same z, as for opposed records
+        threshold = 2.0 * float(self._place(np.array([loss]))[0]) - 2.0 * self.mu**2
+        return GaussianPair(2.0 * self.mu).tail_rate(threshold) if threshold > 0.0 else 0.0
+
     def _place(self, loss: Array) -> Array:
         """mu z, in logarithms so that nothing overflows."""
         k, r, mu = np.asarray(loss, dtype=float), self.rate, self.mu

@@ -53,9 +53,10 @@ formula = partial(register, composes=True)
     source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
 )
 def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts:
-    """Upper side without a pair: `account` adds up divergences, and converts the sum optimally.
+    """Upper side without a pair: `account` adds up divergences, or composes the pair of the conversion.
 
-    Later parts may be chosen after seeing earlier results.
+    Beside other parts the better one counts: docs/renyi.md. Later parts may be chosen after seeing
+    earlier results.
 
     Numerics: see `renyi.conversion`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 
@@ -19,6 +20,7 @@ from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair, rational_pair
+from sharpdp.pairs.known_moments import PairOfKnownMoments
 from sharpdp.renyi.conversion import epsilon_from
 from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 from sharpdp.tradeoff.losses import to_pair
@@ -99,7 +101,7 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
         shift = (1.0 + mechanism._shape) * math.log(ratio)
     moved = (epsilons + shift) * (1.0 + _ROUNDING) + _ROUNDING
     total = np.minimum(mechanism.mean * deltas * (1.0 + _ROUNDING), 1.0)
-    return _promised(moved, total)
+    return ((_promised(moved, total), 1),)
 
 
 @bound(
@@ -111,7 +113,7 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
 def random_repetitions_moments_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     """Upper side of the best of a random number of runs, by the Renyi divergences of one run.
 
-    Sharper than the privacy profile at tiny deltas.
+    Sharper than the privacy profile at tiny deltas; divergences are those of the theorem.
 
     Numerics: `moments` at 110 orders, each converted to epsilon at 88 deltas.
     """
@@ -126,7 +128,8 @@ def random_repetitions_moments_upper(mechanism: BestOf, adjacency: Adjacency) ->
 def poisson_repetitions_moments_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     """Upper side of the best of a Poisson number of runs, by the Renyi divergences of one run.
 
-    Sharper than the privacy profile for many repetitions, and at tiny deltas.
+    Sharper than the privacy profile for many repetitions, and at tiny deltas; divergences are those of
+    the theorem.
 
     Numerics: `moments` at 110 orders, each converted to epsilon at 88 deltas.
     """
@@ -139,7 +142,37 @@ def _by_moments(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
         epsilon_from(MOMENT_ORDERS[:, None], values[:, None], _FEWER_DELTAS[None, :]), axis=0
     )
     finite = np.isfinite(epsilons)
-    return _promised(epsilons[finite], _FEWER_DELTAS[finite])
+    pair = _promised(epsilons[finite], _FEWER_DELTAS[finite])
+    return _with_divergences(pair, mechanism, adjacency)
+
+
+def _with_divergences(pair: AtomicPair, mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
+    """The pair with the divergences of the theorem, unless it reveals everything anyway."""
+    if not pair.losses:
+        return ((pair, 1),)
+    return ((PairOfKnownMoments(pair, SelectionDivergences(mechanism, adjacency)), 1),)
+
+
+@dataclass(frozen=True)
+class SelectionDivergences:
+    """Upper bounds on the divergences of the best of several runs, at any orders.
+
+    Those of a random number are `moments`, of which larger orders bound smaller ones too: the term
+    log E[K] / (order - 1) falls. Those of a fixed number are the ones of all runs together.
+    """
+
+    mechanism: BestOf
+    adjacency: Adjacency
+
+    def __call__(self, orders: Array) -> Array:
+        """The bounds at some orders."""
+        if isinstance(self.mechanism.repetitions, int):
+            every = self.mechanism.run * self.mechanism.repetitions
+            return _divergences(every, self.adjacency, tuple(orders.tolist()))
+        known = moments(self.mechanism, self.adjacency, MOMENT_ORDERS)
+        beyond = np.append(np.minimum.accumulate(known[::-1])[::-1], np.inf)
+        later = beyond[np.searchsorted(MOMENT_ORDERS, orders)]
+        return np.asarray(np.fmin(moments(self.mechanism, self.adjacency, orders), later))
 
 
 @bound(applies=lambda mechanism: isinstance(mechanism.repetitions, int))
@@ -153,7 +186,8 @@ def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCoun
     """
     assert isinstance(mechanism.repetitions, int)
     epsilons, deltas, _ = _profile(mechanism.run * mechanism.repetitions, adjacency)
-    return _promised(epsilons, deltas)
+    pair = _promised(epsilons, deltas)
+    return _with_divergences(pair, mechanism, adjacency)
 
 
 @bound(applies=lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism))
@@ -268,16 +302,16 @@ def _attained(mechanism: BestOf, adjacency: Adjacency) -> Polyline:
     return Polyline.from_points((Fraction(fpr), 1 - Fraction(tpr)) for fpr, tpr in points)
 
 
-def _promised(epsilons: Array, deltas: Array) -> PairCounts:
+def _promised(epsilons: Array, deltas: Array) -> AtomicPair:
     """The pair of the worst mechanism that keeps all these promises; one that reveals all without any."""
     # a curve has no points beyond; to leave promises out is safe
     useful = (deltas < 1.0) & (epsilons <= LARGEST_EPSILON)
     if not useful.any():
-        return ((to_pair(Polyline.revealed()), 1),)
+        return to_pair(Polyline.revealed())
     curve = TradeoffCurve.from_points(
         epsilons=tuple(epsilons[useful].tolist()), deltas=tuple(deltas[useful].tolist())
     )
-    return ((to_pair(curve.lower_polyline), 1),)
+    return to_pair(curve.lower_polyline)
 
 
 @lru_cache(maxsize=16)
