@@ -453,7 +453,9 @@ class Search:
                 following = (
                     last[way] * self._factor(factor, last[way], at_last[way], start, here) ** way
                 )
-                following = round(following) if self.whole else following
+                if self.whole:  # at least the next one
+                    next_one = last[way] + way
+                    following = way * max(way * round(following), way * next_one)
                 if not 1.0 / 1e15 <= following <= 1e15 or following == last[way]:
                     open_ways.remove(way)
                     continue

@@ -104,3 +104,12 @@ def test_a_search_that_gets_hardly_closer_goes_on() -> None:
     largest = dp.calibrate(reports, epsilon=1.0, delta=1e-6)
     low, high = reached(reports(largest), {"epsilon": 1.0, "delta": 1e-6})
     assert 0.99 < low <= high <= 1.0
+
+
+def test_a_count_next_to_the_target_is_found() -> None:
+    """Eight rounds have 0.995, nine 1.06: the next count that is tried must not be eight again."""
+
+    def reports(rounds: int) -> dp.Mechanism:
+        return dp.ShuffledReports(users=5000, local_epsilon=3.0, rounds=rounds)
+
+    assert dp.calibrate(reports, epsilon=1.0, delta=1e-6) == 8  # type: ignore[arg-type]
