@@ -31,7 +31,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.bounds import Bound
-from sharpdp.bracket import Bracket, Rigor, Side, bracketed
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import FEW, Ends, epsilons_at
@@ -75,7 +75,7 @@ Interval = tuple[float, float]
 def account(
     mechanism: Mechanism,
     *,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
 ) -> Guarantee:

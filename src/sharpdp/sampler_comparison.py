@@ -33,7 +33,7 @@ from sharpdp.batches import (
     ShuffledBatches,
     TruncatedPoissonBatches,
 )
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor
 from sharpdp.calibration import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -61,10 +61,6 @@ DISPLACED = (
     "the sum of gradients changes by up to twice the clipping norm."
 )
 """What users of other accountants do not expect."""
-
-USUAL_WIDTH, SHUFFLED_WIDTH = 1e-3, 1e-2
-"""Unless less than usual is asked for, rows of shuffled batches are as wide as the second: narrower
-bounds on them take seconds, and a table is looked at to choose."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +95,10 @@ class SamplerRow:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
+        """Epsilon and its ratio in digits, rounded outwards; dashes if there are none."""
         if self.epsilon is None or self.ratio is None:
             return "-", "-"
-        return self.epsilon.shown(5), self.ratio.shown(4)
+        return self.epsilon.shown(), self.ratio.shown()
 
 
 @dataclass(frozen=True)
@@ -303,7 +299,7 @@ def compare_samplers(
     delta: float,
     physical_batch_size: int | None = None,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-    relative_width: float = USUAL_WIDTH,
+    relative_width: float = STANDARD_WIDTH,
 ) -> SamplerComparison:
     """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
 
@@ -318,8 +314,7 @@ def compare_samplers(
         adjacency: Which data sets are neighbors. Zero-out by default, since every scheme has a theorem
             for it; a scheme without one for another notion says so in its row.
         relative_width: Largest relative width of the brackets for epsilon, from 1e-9 to 0.5. One that
-            theorems leave wider stays wider. Rows of shuffled batches are up to 1% wider, unless less
-            than 1e-3 is asked for: narrower bounds on them take seconds.
+            theorems leave wider stays wider.
 
     Returns:
         One row per scheme, the smallest upper end first; one without an epsilon says why.
@@ -362,7 +357,7 @@ def sampler_rows(
     delta: float,
     physical_batch_size: int | None = None,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-    relative_width: float = USUAL_WIDTH,
+    relative_width: float = STANDARD_WIDTH,
     names: Container[str] | None = None,
 ) -> Iterator[SamplerRow]:
     """The rows of `compare_samplers` as they are computed, Poisson batches first.
@@ -498,8 +493,6 @@ def _answered(
     try:
         scheme = plan()
         run = DPSGD(scheme, noise_multiplier=noise)
-        if isinstance(scheme, ShuffledBatches) and width >= USUAL_WIDTH:
-            width = max(width, SHUFFLED_WIDTH)
         answer = account(run, relative_width=width, adjacency=adjacency)
         return scheme, answer.epsilon(delta=delta), ""
     except (InvalidArgument, Unsupported, NotCertified) as why:
