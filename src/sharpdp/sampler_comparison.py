@@ -40,6 +40,7 @@ from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import FEW
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -95,10 +96,10 @@ class SamplerRow:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Epsilon and its ratio in digits, rounded outwards; dashes if there are none."""
+        """Epsilon in digits and its ratio in few, rounded outwards; dashes if there are none."""
         if self.epsilon is None or self.ratio is None:
             return "-", "-"
-        return self.epsilon.shown(), self.ratio.shown()
+        return self.epsilon.shown(), self.ratio.shown(FEW)
 
 
 @dataclass(frozen=True)
