@@ -20,9 +20,9 @@ import sharpdp as dp
 from sharpdp import report
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
+from sharpdp.outward_digits import percent
 from sharpdp.plans import Plan
 from sharpdp.report.citations import keys
-from sharpdp.outward_digits import percent
 from sharpdp.report.results import FALSE_POSITIVE_RATES
 from sharpdp.report.words import attacker_goal, in_words, obligations, sampler, unit
 

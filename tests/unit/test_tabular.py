@@ -105,7 +105,9 @@ def test_few_digits_are_rounded_outwards() -> None:
             ]
 
     line = Rows().to_latex().splitlines()[4]
-    assert line == (r"1.23456 & 1.23457 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 \\")
+    assert line == (
+        r"1.23456 & 1.23457 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 \\"
+    )
 
 
 @pytest.mark.parametrize(
