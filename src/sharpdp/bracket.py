@@ -431,7 +431,7 @@ def _brief(value: object) -> str:
         return short_repr(value)
     if isinstance(value.lower, np.ndarray):
         return f"brackets of shape {value.lower.shape}"
-    return f"[{value.lower:.12g}, {value.upper:.12g}]"
+    return "[{}, {}]".format(*value.printed)
 
 
 def _row(low: float, high: float, quantity: str) -> str:
