@@ -47,16 +47,19 @@ def refreshed(path: Path) -> str:
 
 
 def _newer(shown: str, said: str) -> str:
-    """What is printed, unless the page shows the same, or leaves something out.
+    """What is printed, unless the page shows the same; as many lines if the page leaves out the rest.
 
     Numbers of many digits are doubles as they are, whose last ones depend on the processor.
     """
-    if "..." in shown or _without_doubles(shown) == _without_doubles(said):
-        return shown if is_shown(shown, said) else said
-    return "\n".join(line.rstrip() for line in said.strip("\n").splitlines()) + "\n"
+    if is_shown(shown, said) and ("..." in shown or _words(shown) == _words(said)):
+        return shown
+    lines, last = shown.splitlines(), said.strip("\n").splitlines()
+    if lines and lines[-1] == "...":
+        last = [*last[: len(lines) - 1], "..."]
+    return "".join(f"{line.rstrip()}\n" for line in last)
 
 
-def _without_doubles(text: str) -> list[str]:
+def _words(text: str) -> list[str]:
     """The words, with what has more than nine digits replaced."""
     return re.sub(r"\d[\d.]{9,}(e[-+]?\d+)?", "#", text).split()
 
@@ -80,7 +83,6 @@ def in_a_folder(path: Path) -> str:
     """
     text, before = path.read_text("utf-8"), Path.cwd()
     if not all(find_spec(package) for package in NEEDS.findall(text)):
-        print(f"{path.name} needs {', '.join(NEEDS.findall(text))}: skipped")
         return text
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(registry._REGISTERED):
         os.chdir(folder)

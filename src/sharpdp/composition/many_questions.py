@@ -95,7 +95,6 @@ def epsilons(
     composition: Composition, log_deltas: Array, deltas: Array, relative_width: float
 ) -> Ends:
     """Certified ends of the smallest epsilon >= 0 at each delta, which comes with its logarithm."""
-
     sharp = relative_width
     if composition.is_quick:  # what is sharper than 1e-9 would be asked one by one
         sharp = min(relative_width, max(SHARE_OF_QUICK * relative_width, 1e-9))
