@@ -102,7 +102,9 @@ def shuffled_versus_claimed() -> None:
             axes.barh(place, found.lower, height=0.42, color=color)
             axes.barh(place, found.width, left=found.lower, height=0.42, color=color, alpha=0.3)
             style = {"va": "center", "color": INK}
-            axes.text(found.upper + 0.6, place, found.shown(), fontsize=11, fontweight="bold", **style)
+            axes.text(
+                found.upper + 0.6, place, found.shown(), fontsize=11, fontweight="bold", **style
+            )
             axes.text(0.0, place + 0.38, name, fontsize=10, **style)
         axes.set(xlim=(0, 60), ylim=(-0.45, 2.62), yticks=[])
         axes.grid(visible=False, axis="y")

@@ -32,7 +32,13 @@ SCHEMES: dict[str, dp.batches.BatchScheme] = {
 }
 LOADER = "DataLoader(data, batch_size=512, shuffle=True)"
 TEXTS = (
-    *("README.md", "docs/index.md", "docs/samplers.md", "docs/how-to/which-batches.md", "docs/faq.md"),
+    *(
+        "README.md",
+        "docs/index.md",
+        "docs/samplers.md",
+        "docs/how-to/which-batches.md",
+        "docs/faq.md",
+    ),
     *("docs/terminal.svg", "docs/tutorials/landing-samplers.svg"),
     "docs/tutorials/shuffled-versus-claimed.png",
 )
@@ -169,7 +175,9 @@ def _said(words: str) -> str:
 def _ledger(name: str, answer: dp.Guarantee) -> Iterator[Found]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "budget.jsonl"
-        kept = dp.Ledger(path, epsilon=100.0, delta=DELTA, choice="fixed in advance", adjacency="zero-out")
+        kept = dp.Ledger(
+            path, epsilon=100.0, delta=DELTA, choice="fixed in advance", adjacency="zero-out"
+        )
         kept.add(answer.mechanism)
         yield from _ends("ledger", name, str(kept.total()))
 
