@@ -2,8 +2,8 @@
 
     python -m tests.docs.computed_pages
 
-Outputs of pages, the terminal, the pictures of the tutorials and the reproduced papers. Of pictures only the
-words count: lines depend on the renderer. Tests run the quick part (`tests/docs`).
+Outputs of pages, the terminal, the pictures of the tutorials and the reproduced papers. Of pictures only
+the words count: lines depend on the renderer. Tests run the quick part (`tests/docs`).
 """
 
 from __future__ import annotations
