@@ -1,8 +1,8 @@
 """Every number of one plan on every surface: python -m tests.docs.digits_of_one_plan.
 
-The plan is the run of the README, over shuffled, Poisson and balls-and-bins batches. A surface is what a person
-or a program reads: the API, the command line, the local page, reports, a ledger, the table of the demo, pages
-of the documentation, alternative texts and the words in pictures.
+The plan is the run of the README, over shuffled, Poisson and balls-and-bins batches. A surface is what
+a person or a program reads: the API, the command line, the local page, reports, a ledger, the table of
+the demo, pages of the documentation, alternative texts and the words in pictures.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _documents(name: str, answer: dp.Guarantee) -> Iterator[Found]:
 
 
 def _command_line(name: str) -> Iterator[Found]:
-    words = f"dpsgd --batches {name.lower()} --noise-multiplier {NOISE} --delta {DELTA} --adjacency zero-out"
+    words = f"dpsgd --batches {name.lower()} --noise-multiplier {NOISE} --delta {DELTA}"
+    words += " --adjacency zero-out"
     words += "".join(f" --{key.replace('_', '-')} {value}" for key, value in SIZES.items())
     yield from _ends("command line", name, _said(words))
     data = json.loads(_said(f"{words} --json"))
