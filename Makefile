@@ -27,7 +27,7 @@ OLDEST_TESTS = $(addprefix tests/,golden laws audit unit/test_shuffled_batches.p
   worst_policy worst_replacement))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-oldest test-slow test-frameworks mutants lint style types suite bench bench-many docs reproduce clean
+.PHONY: help demo test test-processors test-oldest test-slow test-frameworks mutants lint style types suite bench bench-many docs pages reproduce clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-many: $(PEERS)/.peers  ## many questions at once, with the other accountan
 
 docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
+
+pages: $(VENV)/.test  ## compute again all outputs, pictures and papers of the docs; fails if a text differs
+	$(ONE_THREAD) $(BIN)/python -m tests.docs.computed_pages
 
 reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside the truth
 	$(BIN)/python -m reproduce

@@ -47,7 +47,10 @@ def write(name: str, size: tuple[float, float], draw: Draw, ending: str = "svg")
     path = HERE / f"{name}.svg"
     with matplotlib("pyplot").rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         if ending == "png":
-            figure.savefig(path.with_suffix(".png"), dpi=200, metadata={"Software": None})
+            # what it says, so that tests can read it
+            words = "; ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+            metadata = {"Software": None, "Description": words}
+            figure.savefig(path.with_suffix(".png"), dpi=200, metadata=metadata)
             return
         figure.savefig(path, metadata={"Date": None})
     lines = path.read_text("utf-8").split("\n")
@@ -98,12 +101,12 @@ def shuffled_versus_claimed() -> None:
             found = dp.account(dp.DPSGD(scheme, noise_multiplier=0.8)).epsilon(delta=1e-5)
             axes.barh(place, found.lower, height=0.42, color=color)
             axes.barh(place, found.width, left=found.lower, height=0.42, color=color, alpha=0.3)
-            is_narrow = float(found.relative_width) < 0.01
-            text = f"{found:.3f}".rpartition(" ")[2] if is_narrow else f"{found:.1f}"
             style = {"va": "center", "color": INK}
-            axes.text(found.upper + 0.6, place, text, fontsize=11, fontweight="bold", **style)
+            axes.text(
+                found.upper + 0.6, place, found.shown(), fontsize=11, fontweight="bold", **style
+            )
             axes.text(0.0, place + 0.38, name, fontsize=10, **style)
-        axes.set(xlim=(0, 56), ylim=(-0.45, 2.62), yticks=[])
+        axes.set(xlim=(0, 60), ylim=(-0.45, 2.62), yticks=[])
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("epsilon at delta = 1e-5: solid up to the lower bound, pale to the upper")
         axes.set_title(

@@ -31,7 +31,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.bounds import Bound
-from sharpdp.bracket import Bracket, Rigor, Side, bracketed
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor, Side, bracketed
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.engine import SMALLEST_LOG_DELTA
 from sharpdp.composition.many_questions import FEW, Ends, epsilons_at
@@ -79,7 +79,7 @@ Interval = tuple[float, float]
 def account(
     mechanism: Mechanism,
     *,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
 ) -> Guarantee:
@@ -539,9 +539,7 @@ class Guarantee(Tabular):
             routes.refined(PAIRS * width) if isinstance(routes, Derivations) else routes
             for routes in (self.lower_derivations, self.upper_derivations)
         )
-        return replace(
-            self, relative_width=width, lower_derivations=lower, upper_derivations=upper
-        )
+        return replace(self, relative_width=width, lower_derivations=lower, upper_derivations=upper)
 
     def suggestions(self, *, delta: float) -> tuple[str, ...]:
         """What to change in the run for a smaller epsilon, in sentences with numbers.

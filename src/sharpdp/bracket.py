@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from enum import Enum
 
 import numpy as np
@@ -17,11 +17,18 @@ from numpy.typing import NDArray
 from sharpdp import notebook
 from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr, single
 from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
+from sharpdp.outward_digits import (
+    DIGITS,
+    MOST_DIGITS,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    in_digits,
+)
 
-__all__ = ["Bracket", "Rigor", "Side", "bracketed", "in_order", "rounded"]
+__all__ = ["STANDARD_WIDTH", "Bracket", "Rigor", "Side", "bracketed", "in_order"]
 
-MOST_DIGITS = 15
-"""Every decimal number of so many digits survives the way through a double unchanged."""
+STANDARD_WIDTH = 1e-3
+"""Relative width that is asked for unless another one is given, on every surface."""
 
 NARROW = 2e-3
 """Relative width up to which a bracket is shown as one number."""
@@ -318,21 +325,21 @@ class Bracket:
         return notebook.headline(claim, f"{separator.strip(' |')} {rest}".strip())
 
     def __format__(self, spec: str) -> str:
-        """Both ends with the given decimals (.3f) or digits (.3g), rounded outwards.
+        """Both ends rounded outwards: in the usual digits (g), in others (.3g), with some decimals (.3f).
 
-        >>> f"{Bracket(0.12345, 0.12351):.3f}"
-        '0.123 to 0.124'
+        >>> f"{Bracket(0.1234567, 0.1235):g}", f"{Bracket(0.1234567, 0.1235):.3f}"
+        ('0.123456 to 0.1235', '0.123 to 0.124')
         """
         if not spec:
             return str(self)
-        match = re.fullmatch(r"\.(\d{1,2})([fg])", spec)
+        match = re.fullmatch(r"\.(\d{1,2})([fg])", f".{DIGITS}g" if spec == "g" else spec)
         if match is None or isinstance(self.lower, np.ndarray):
             hint = "Brackets of arrays have no format: take entries of .lower and .upper."
-            raise invalid("format", "such as .3f or .3g, for one number", spec, hint)
+            raise invalid("format", "such as g, .3g or .3f, for one number", spec, hint)
         digits, kind = int(match[1]), match[2]
         directed = zip((self.lower, float(self)), (ROUND_FLOOR, ROUND_CEILING), strict=True)
         if kind == "g":
-            return " to ".join(_rounded(end, max(digits, 1), way) for end, way in directed)
+            return " to ".join(in_digits(end, way, max(digits, 1)) for end, way in directed)
         return " to ".join(_fixed(end, digits, way) for end, way in directed)
 
     def __round__(self, digits: int = 0) -> "Bracket":
@@ -345,7 +352,7 @@ class Bracket:
         low, _, high = f"{self:.{count(digits=digits, least=0)}f}".partition(" to ")
         return replace(self, lower=float(low), upper=float(high))
 
-    def shown(self, digits: int = 4) -> str:
+    def shown(self, digits: int = DIGITS) -> str:
         """A bracket of one number in a few digits, rounded outwards: its upper end alone if it is narrow.
 
         Args:
@@ -358,8 +365,8 @@ class Bracket:
             InvalidArgument: digits is out of range, or this is a bracket of an array.
             WrongType: digits is no number.
 
-        >>> Bracket(4.52285, 4.52291).shown(), Bracket(31.2234, 51.8617).shown()
-        ('4.523', '31.22 to 51.87')
+        >>> Bracket(4.5228512, 4.5229134).shown(), Bracket(31.2234, 51.8617).shown(3)
+        ('4.52292', '31.2 to 51.9')
         """
         places = count(digits=digits)
         if places > MOST_DIGITS:
@@ -445,7 +452,7 @@ def _brief(value: object) -> str:
         return short_repr(value)
     if isinstance(value.lower, np.ndarray):
         return f"brackets of shape {value.lower.shape}"
-    return f"[{value.lower:.12g}, {value.upper:.12g}]"
+    return "[{}, {}]".format(*value.printed)
 
 
 def _row(low: float, high: float, quantity: str) -> str:
@@ -455,34 +462,8 @@ def _row(low: float, high: float, quantity: str) -> str:
 
 
 def _ends(low: float, high: float) -> tuple[str, str]:
-    """The two ends rounded outwards, to six digits or to one that their distance can still show."""
-    size = max(abs(low), abs(high))
-    digits = 6
-    if size < math.inf and 0 < (width := high - low) < size:
-        digits = min(max(digits, math.ceil(math.log10(size / width))), MOST_DIGITS)
-    return _rounded(low, digits, ROUND_FLOOR), _rounded(high, digits, ROUND_CEILING)
-
-
-def rounded(number: float | Decimal, digits: int, direction: str) -> Decimal:
-    """A finite number in so many digits. Its shortest decimal form stands for it: 0.9 stays 0.9.
-
-    >>> rounded(1.8283, 3, ROUND_CEILING)
-    Decimal('1.83')
-    """
-    exact = number if isinstance(number, Decimal) else Decimal(repr(float(number)))
-    return Context(prec=digits, rounding=direction).create_decimal(exact)
-
-
-def _rounded(number: float, digits: int, direction: str) -> str:
-    """The number in so many digits, in print."""
-    number = float(number)
-    if not math.isfinite(number):
-        return str(number)
-    decimal = rounded(number, digits, direction)
-    # doubles lose digits on their way to denormal numbers; decimals do not
-    if 0 < abs(number) < 1e-290:
-        return format(decimal.normalize(), "g")
-    return f"{float(decimal):.{MOST_DIGITS}g}"
+    """The two ends in digits, rounded outwards."""
+    return in_digits(low, ROUND_FLOOR), in_digits(high, ROUND_CEILING)
 
 
 def _fixed(number: float, decimals: int, direction: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 from sharpdp import notebook
 from sharpdp._validate import count, half_open_probability, has_entries, invalid, open_probability
 from sharpdp.accounting import account
-from sharpdp.bracket import Bracket, rounded
+from sharpdp.bracket import STANDARD_WIDTH, Bracket
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import ShuffledReports
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -127,10 +128,10 @@ class CollectionDesign(Tabular):
         return [
             (
                 f"{row.local_epsilon:g}",
-                _most(float(row.central)),
+                in_digits(float(row.central), ROUND_CEILING),
                 _points(row.error),
-                _most(float(row.without_shuffler)),
-                _most(float(row.central_with_drop_outs)),
+                in_digits(float(row.without_shuffler), ROUND_CEILING),
+                in_digits(float(row.central_with_drop_outs), ROUND_CEILING),
                 _points(row.error_with_drop_outs),
             )
             for row in self.rows
@@ -257,7 +258,7 @@ def design_collection(
     local_epsilon: float | Iterable[float] = LOCAL_EPSILONS,
     delta: float | None = None,
     drop_outs: float = 0.05,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
 ) -> CollectionDesign:
     """Privacy and accuracy of a survey by randomized response behind a shuffler, by local epsilon.
 
@@ -322,7 +323,7 @@ def collect(
     *,
     rounds: int,
     delta: float,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
 ) -> DesignRow:
     """The row of one randomizer, for all users and for those left after drop-outs."""
 
@@ -363,18 +364,13 @@ def _usual_delta(users: int) -> float:
     return float(f"1e-{max(6, len(str(users - 1)) + 1)}")
 
 
-def _most(value: float) -> str:
-    """An upper end in four digits, rounded up."""
-    return f"{float(rounded(value, 4, 'ROUND_CEILING')):#.4g}" if math.isfinite(value) else "inf"
-
-
 def _points(error: float) -> str:
     """An error in percentage points, in two digits, rounded up.
 
     >>> _points(0.00243), _points(0.0149)
     ('+-0.25', '+-1.5')
     """
-    return f"+-{float(rounded(100.0 * error, 2, 'ROUND_CEILING')):g}"
+    return f"+-{in_digits(100.0 * error, ROUND_CEILING, 2)}"
 
 
 def _plain(value: float) -> float | str:

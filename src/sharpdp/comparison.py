@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
+from decimal import ROUND_HALF_EVEN
 from typing import Any
 
 from sharpdp import notebook
 from sharpdp._validate import half_open_probability, renyi_order, short_repr
 from sharpdp.accounting import Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
-from sharpdp.bracket import Rigor, Side, rounded
+from sharpdp.bracket import STANDARD_WIDTH, Rigor, Side
 from sharpdp.derivations import Derivation
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified, WrongType
 from sharpdp.mechanisms import (
@@ -29,6 +29,7 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -105,12 +106,10 @@ class Row:
         """The value in a few digits, rounded to its side; a dash if there is none."""
         if self.value is None:
             return "-"
-        if not math.isfinite(self.value):
-            return str(self.value)
         direction = ROUND_FLOOR if self.side is Side.LOWER else ROUND_CEILING
         if not self.rigor.proved:
             direction = ROUND_HALF_EVEN
-        return f"{float(rounded(self.value, 6, direction)):g}"
+        return in_digits(self.value, direction)
 
 
 @dataclass(frozen=True)
@@ -277,7 +276,7 @@ def compare(
     *,
     delta: float | None = None,
     order: float | None = None,
-    relative_width: float = 1e-4,
+    relative_width: float = STANDARD_WIDTH,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
 ) -> Comparison:

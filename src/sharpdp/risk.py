@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sharpdp._validate import count, open_probability
-from sharpdp.bracket import Bracket, Rigor, in_order, rounded
+from sharpdp.bracket import Bracket, Rigor, in_order
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
+from sharpdp.outward_digits import ROUND_CEILING, few_digits, percent
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -107,9 +107,10 @@ class Risk(Shown):
             f"{_percent(self.singling_out.upper)}.",
         ]
         if self.identified is not None and self.records is not None:
-            by_chance = _digits(self.records * self.fpr)
+            by_chance = few_digits(self.records * self.fpr, ROUND_CEILING)
+            found = few_digits(float(self.identified), ROUND_CEILING)
             lines.append(
-                f"Of {self.records:,} records at most {_digits(float(self.identified))} are rightly "
+                f"Of {self.records:,} records at most {found} are rightly "
                 f"identified on average at a false-positive rate of {_percent(self.fpr)}; guessing "
                 f"identifies {by_chance}."
             )
@@ -248,10 +249,5 @@ def _size(guarantee: Guarantee) -> int | None:
 
 
 def _percent(share: Any) -> str:
-    """The share in three digits, upwards."""
-    return f"{_digits(Decimal(repr(float(share))) * 100)}%"
-
-
-def _digits(number: float | Decimal) -> str:
-    exact = number if isinstance(number, Decimal) else Decimal(repr(float(number)))
-    return f"{rounded(exact, 3, ROUND_CEILING).normalize():f}"
+    """The share as a percentage, upwards."""
+    return percent(float(share), ROUND_CEILING)

@@ -33,7 +33,7 @@ from sharpdp.batches import (
     ShuffledBatches,
     TruncatedPoissonBatches,
 )
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor
 from sharpdp.calibration import calibrate
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -41,6 +41,7 @@ from sharpdp.mechanisms.composed import NO_LESS_NOISE
 from sharpdp.mechanisms.composed import notion as named
 from sharpdp.numerics.special import betainc
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import FEW
 from sharpdp.progress import progress
 from sharpdp.tabular import Tabular
 from sharpdp.text_table import table_lines, wrapped
@@ -62,10 +63,6 @@ DISPLACED = (
     "the sum of gradients changes by up to twice the clipping norm."
 )
 """What users of other accountants do not expect."""
-
-USUAL_WIDTH, SHUFFLED_WIDTH = 1e-3, 1e-2
-"""Unless less than usual is asked for, rows of shuffled batches are as wide as the second: narrower
-bounds on them take seconds, and a table is looked at to choose."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +97,10 @@ class SamplerRow:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Epsilon and its ratio in a few digits, rounded outwards; dashes if there are none."""
+        """Epsilon in digits and its ratio in few, rounded outwards; dashes if there are none."""
         return (
-            "-" if self.epsilon is None else self.epsilon.shown(5),
-            "-" if self.ratio is None else self.ratio.shown(4),
+            "-" if self.epsilon is None else self.epsilon.shown(),
+            "-" if self.ratio is None else self.ratio.shown(FEW),
         )
 
 
@@ -305,7 +302,7 @@ def compare_samplers(
     delta: float,
     physical_batch_size: int | None = None,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-    relative_width: float = USUAL_WIDTH,
+    relative_width: float = STANDARD_WIDTH,
 ) -> SamplerComparison:
     """Epsilon of the same training run over every batch scheme, and its ratio to Poisson batches.
 
@@ -320,8 +317,7 @@ def compare_samplers(
         adjacency: Which data sets are neighbors. Zero-out by default, since every scheme has a theorem
             for it; a scheme without one for another notion says so in its row.
         relative_width: Largest relative width of the brackets for epsilon, from 1e-9 to 0.5. One that
-            theorems leave wider stays wider. Rows of shuffled batches are up to 1% wider, unless less
-            than 1e-3 is asked for: narrower bounds on them take seconds.
+            theorems leave wider stays wider.
 
     Returns:
         One row per scheme, the smallest upper end first; one without an epsilon says why.
@@ -364,7 +360,7 @@ def sampler_rows(
     delta: float,
     physical_batch_size: int | None = None,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-    relative_width: float = USUAL_WIDTH,
+    relative_width: float = STANDARD_WIDTH,
     names: Container[str] | None = None,
 ) -> Iterator[SamplerRow]:
     """The rows of `compare_samplers` as they are computed, Poisson batches first.
@@ -500,8 +496,6 @@ def _answered(
     try:
         scheme = plan()
         run = DPSGD(scheme, noise_multiplier=noise)
-        if isinstance(scheme, ShuffledBatches) and width >= USUAL_WIDTH:
-            width = max(width, SHUFFLED_WIDTH)
         answer = account(run, relative_width=width, adjacency=adjacency)
         return scheme, answer.epsilon(delta=delta), ""
     except (InvalidArgument, Unsupported, NotCertified) as why:

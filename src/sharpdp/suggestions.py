@@ -6,14 +6,13 @@ A suggestion is a sentence with numbers, each an upper end that `account` gives 
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import ROUND_CEILING
 from typing import TYPE_CHECKING
 
 from sharpdp.accounting import account
 from sharpdp.batches import BallsAndBins, ShuffledBatches
-from sharpdp.bracket import rounded
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD
+from sharpdp.outward_digits import ROUND_CEILING, in_digits
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -68,13 +67,15 @@ def _gain(
     """What a change gains, in a sentence; None if that is next to nothing, or no theorem covers it."""
     try:
         answer = account(
-            replace(run, batches=scheme), relative_width=0.05, adjacency=guarantee.adjacency
+            replace(run, batches=scheme),
+            relative_width=guarantee.relative_width,
+            adjacency=guarantee.adjacency,
         )
-        new = float(answer.rough_upper().epsilon(delta=delta).upper)
+        new = float(answer.epsilon(delta=delta).upper)
     except (InvalidArgument, Unsupported):
         return None
     present = float(guarantee.epsilon(delta=delta).upper)
     if not new < 0.95 * present:  # nothing is below 0, or infinite on both sides
         return None
-    shown = [str(rounded(epsilon, 4, ROUND_CEILING)) for epsilon in (new, present)]
+    shown = [in_digits(epsilon, ROUND_CEILING) for epsilon in (new, present)]
     return f"{words}: epsilon is then at most {shown[0]} at delta={delta:g}, not {shown[1]}."

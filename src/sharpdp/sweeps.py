@@ -25,7 +25,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee, account
-from sharpdp.bracket import Bracket, Rigor
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor
 from sharpdp.composition.composition import Composition, prepare_epsilons
 from sharpdp.derivations import Composable
 from sharpdp.errors import WrongType
@@ -48,7 +48,7 @@ def sweep(
     runs: Callable[..., Mechanism] | Iterable[Mechanism],
     /,
     *,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
     executor: Executor | None = None,

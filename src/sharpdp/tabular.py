@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
+from decimal import ROUND_HALF_EVEN
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from sharpdp._validate import count, invalid
-from sharpdp.bracket import MOST_DIGITS, rounded
 from sharpdp.errors import InvalidArgument, MissingExtra
+from sharpdp.outward_digits import DIGITS, MOST_DIGITS, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.storage.run_lock import free_path_of
 
 __all__ = ["Tabular"]
@@ -89,7 +89,7 @@ class Tabular:
                 ) from wrong
         return text.getvalue()
 
-    def to_latex(self, *, digits: int = 4, **asked: Any) -> str:
+    def to_latex(self, *, digits: int = DIGITS, **asked: Any) -> str:
         """The rows as a LaTeX table with rules of booktabs; numbers in a few digits, rounded outwards.
 
         Columns that are empty in every row are left out.
@@ -139,7 +139,7 @@ def _cell(name: str, value: object, digits: int) -> str:
         return f"{value:,}"
     ways = {"lower": ROUND_FLOOR, "upper": ROUND_CEILING}
     way = ways.get(name.rpartition("_")[2], ROUND_HALF_EVEN)
-    text = f"{float(rounded(value, digits, way)):.{digits}g}"
+    text = in_digits(value, way, digits)
     mantissa, exponent, power = text.partition("e")
     return rf"${mantissa} \cdot 10^{{{int(power)}}}$" if exponent else text
 

@@ -12,7 +12,7 @@ from tests.architecture.source_tree import Module, folder_of, imports, modules
 
 # Lowest first. A module imports its own folder and the layers below it, never a neighbor.
 LAYERS: tuple[set[str], ...] = (
-    {"errors", "nearest_word", "notebook", "progress", "text_table"},
+    {"errors", "nearest_word", "notebook", "outward_digits", "progress", "text_table"},
     {"_validate", "extras", "proofs", "references"},
     {"bracket", "storage"},
     {"tabular"},

@@ -232,8 +232,8 @@ def test_both_ends_are_rounded_outwards() -> None:
         both = dp.Bracket(lower, upper)
         return SamplerRow("any", None, dp.Adjacency.ZERO_OUT, both, both).shown
 
-    assert row(1.00001, 1.00001) == ("1.0001", "1.001")
-    assert row(1.234567, 2.345671) == ("1.2345 to 2.3457", "1.234 to 2.346")
+    assert row(1.000001, 1.000001) == ("1.00001", "1.01")
+    assert row(1.2345678, 2.3456712) == ("1.23456 to 2.34568", "1.23 to 2.35")
     assert row(1.0, math.inf) == ("1 to inf", "1 to inf")
     assert row(0.0, 0.0) == ("0", "0")
 

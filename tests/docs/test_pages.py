@@ -148,25 +148,32 @@ def is_close(shown: str, said: str) -> bool:
 
 def run_console(block: Block) -> None:
     for command, shown in commands(block.text):
-        arguments = shlex.split(command)
-        if arguments[0] == "cat" and shown:
-            Path(arguments[1]).write_text(shown, "utf-8")
-        if arguments[0] != "sharpdp":
-            continue
-        answer, complaint = io.StringIO(), io.StringIO()
-        for stage in command.split(" | "):
-            stdin, answer = io.StringIO(answer.getvalue()), io.StringIO()
-            # in this process: its start takes longer than most answers
-            with (
-                contextlib.redirect_stdout(answer),
-                contextlib.redirect_stderr(complaint),
-                mock.patch("sys.stdin", stdin),
-            ):
-                code = main(shlex.split(stage)[1:])
-        is_refused = REFUSAL.match(shown) is not None
-        said = (complaint if is_refused else answer).getvalue()
-        assert code == (2 if is_refused else 0), f"{block.page}: {command}\n{complaint.getvalue()}"
-        assert not shown or is_shown(shown, said), f"{block.page}: {command} prints\n{said}"
+        said = console_output(command, shown, block.page)
+        assert not shown or said is None or is_shown(shown, said), (
+            f"{block.page}: {command} prints\n{said}"
+        )
+
+
+def console_output(command: str, shown: str, page: str) -> str | None:
+    """What `$ sharpdp` prints, or how it refuses if that is shown; None for other commands."""
+    arguments = shlex.split(command)
+    if arguments[0] == "cat" and shown:
+        Path(arguments[1]).write_text(shown, "utf-8")
+    if arguments[0] != "sharpdp":
+        return None
+    answer, complaint = io.StringIO(), io.StringIO()
+    for stage in command.split(" | "):
+        stdin, answer = io.StringIO(answer.getvalue()), io.StringIO()
+        # in this process: its start takes longer than most answers
+        with (
+            contextlib.redirect_stdout(answer),
+            contextlib.redirect_stderr(complaint),
+            mock.patch("sys.stdin", stdin),
+        ):
+            code = main(shlex.split(stage)[1:])
+    is_refused = REFUSAL.match(shown) is not None
+    assert code == (2 if is_refused else 0), f"{page}: {command}\n{complaint.getvalue()}"
+    return (complaint if is_refused else answer).getvalue()
 
 
 def test_the_command_is_installed() -> None:

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sharpdp as dp
 from sharpdp.explore import ExploreServer
 from sharpdp.explore.workers import Pool
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -107,7 +109,7 @@ SMALL_SURVEY = "users=500&rounds=1"
 
 def most(bracket: dp.Bracket) -> str:
     """The upper end as the page shows it."""
-    return f"{bracket:.4g}".partition(" to ")[2]
+    return f"{bracket:g}".partition(" to ")[2]
 
 
 def saved(visit: Visit, button: str) -> str:
@@ -254,7 +256,7 @@ def test_curves_of_every_kind_are_drawn_and_saved(visit: Visit) -> None:
 def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
     visit.open("#curves?kind=profile&runs=gaussian+noise_multiplier=2")
     visit.answered()
-    table = dp.compare(dp.Gaussian(noise_multiplier=2.0), delta=1e-5, relative_width=1e-3)
+    table = dp.compare(dp.Gaussian(noise_multiplier=2.0), delta=1e-5)
     for row in table:
         assert row.shown in visit.text()
         assert row.condition[1:] in visit.text()  # as a sentence
@@ -274,20 +276,25 @@ def test_theorems_are_switched_on_and_read_off(visit: Visit) -> None:
     visit.page.get_by_label("Draw Gaussian (lower)").wait_for(state="detached")
 
 
-def test_digits_that_are_read_off_are_rounded_outwards(visit: Visit) -> None:
+def test_digits_that_are_read_off_are_rounded_as_everywhere(visit: Visit) -> None:
+    """The one function of the page that rounds says what `in_digits` says, but for 1e-5 for 1e-05."""
     visit.open("#curves")
     ask = """async (asked) => {
       const { shown } = await import("/pictures.js");
-      return asked.map(([value, way]) => shown(value, way));
+      return asked.map(([value, way, digits]) => shown(value, way, digits ?? 6));
     }"""
-    asked = [
-        (1.2341, 1), (1.2349, -1), (1.2349, 0), (0.5, 1), (0.5, -1), (1.0001e-12, 1), (9.99e-13, -1),
-        (0.99999, 1), (123456.0, 1), (123456.0, -1), (0.0, 1), (None, 1),
-    ]  # fmt: skip
-    assert visit.page.evaluate(ask, asked) == [
-        "1.24", "1.23", "1.23", "0.5", "0.5", "1.1e-12", "9.9e-13",
-        "1", "1.3e5", "1.2e5", "0", "∞",
-    ]  # fmt: skip
+    asked = [(1.23456712, 1), (1.2345678, -1), (0.5, 1), (1.0000012e-12, 1), (0.0, 1), (None, 1)]
+    words = ["1.23457", "1.23456", "0.5", "1.00001e-12", "0", "∞"]
+    assert visit.page.evaluate(ask, asked) == words
+    draws = np.random.default_rng(7)
+    values = draws.uniform(0.1, 1.0, 400) * 10.0 ** draws.integers(-20, 14, 400)
+    values = np.concatenate([values, np.round(values, 3), [0.9, 0.3, 999999.5, 99999.95]])
+    values = values[values > 0.0]
+    for way, direction in ((1, ROUND_CEILING), (-1, ROUND_FLOOR)):
+        for digits in (2, 6):
+            said = visit.page.evaluate(ask, [(value, way, digits) for value in values.tolist()])
+            same = [in_digits(value, direction, digits) for value in values.tolist()]
+            assert said == [re.sub(r"e([-+])0?", r"e\1", text) for text in same]
 
 
 def test_zeros_and_level_curves_have_an_ordinary_axis(visit: Visit) -> None:
@@ -428,7 +435,7 @@ def test_a_collection_shows_privacy_and_accuracy(visit: Visit) -> None:
     assert "950 honest reports" in words
     randomizer = dp.RandomizedResponse(local_epsilon=4.0, categories=3)
     run = dp.ShuffledReports(users=950, randomizer=randomizer)
-    truth = dp.account(run, relative_width=2e-3).epsilon(delta=1e-7)
+    truth = dp.account(run).epsilon(delta=1e-7)
     assert f"ε ≤ {most(truth)}" in words
     assert "If the shuffler fails, local randomization still gives ε ≤ 4 over all rounds" in words
     assert visit.page.locator("svg polyline").count() == 2

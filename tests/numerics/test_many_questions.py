@@ -56,6 +56,22 @@ def test_arrays_agree_with_single_questions(run: str, quantity: str) -> None:
             assert high - low <= 1.01 * max(1e-3 * high, one.upper - one.lower)
 
 
+@pytest.mark.parametrize("run", ["Poisson", "little noise", "outcomes", "Gaussian", "losses"])
+def test_many_answers_have_the_six_digits_of_one(run: str) -> None:
+    """Where further questions cost next to nothing, arrays are as sharp as people read them."""
+    for quantity in ("epsilon", "delta", "tpr", "fnr"):
+        argument, values = QUESTIONS[quantity]
+        answer = dp.account(RUNS[run])
+        many = getattr(answer, quantity)(**{argument: values})
+        widths = np.divide(
+            many.width, many.upper, where=many.upper > 0.0, out=np.zeros(values.size)
+        )
+        for index in (1, 7, 12, 19, 23):
+            one = getattr(dp.account(RUNS[run]), quantity)(**{argument: float(values[index])})
+            if one.width <= 1e-6 * one.upper < np.inf:
+                assert widths[index] <= 1.01e-6, (quantity, values[index])
+
+
 def exact_delta(mu: float, epsilon: np.ndarray) -> np.ndarray:
     """delta of Gaussian noise, in closed form."""
     return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)

@@ -142,7 +142,7 @@ def test_shown_ends_are_outside_of_those_in_the_data(answer: dp.Guarantee) -> No
         assert float(low) <= entry["lower"] <= entry["upper"] <= float(high)
         for end in (low, high):
             mantissa = end.partition("e")[0].replace(".", "").lstrip("0")
-            assert len(mantissa) <= 4
+            assert len(mantissa) <= 6
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 5.0, 40.0])

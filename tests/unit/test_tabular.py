@@ -94,10 +94,10 @@ def test_few_digits_are_rounded_outwards() -> None:
         def records(self, **asked: Any) -> list[dict[str, Any]]:
             return [
                 {
-                    "x_lower": 1.23456,
-                    "x_upper": 1.23451,
+                    "x_lower": 1.2345678,
+                    "x_upper": 1.2345612,
                     "y_upper": math.inf,
-                    "z_lower": 1.00009e-7,
+                    "z_lower": 1.0000009e-7,
                     "note": "50% & more_x",
                     "n": 60000,
                     "none": None,
@@ -105,7 +105,9 @@ def test_few_digits_are_rounded_outwards() -> None:
             ]
 
     line = Rows().to_latex().splitlines()[4]
-    assert line == (r"1.234 & 1.235 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 \\")
+    assert line == (
+        r"1.23456 & 1.23457 & $\infty$ & $1 \cdot 10^{-7}$ & 50\% \& more\_x & 60,000 \\"
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from sharpdp.mechanisms import MinSeparation
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import FEW, ROUND_CEILING, in_digits
 
 __all__ = ["SamplerAudit", "sampler"]
 
@@ -81,8 +82,9 @@ class SamplerAudit(Shown):
     def __str__(self) -> str:
         """The verdict, what failed, and what fits."""
         verdict = "consistent with" if self.consistent else "NOT"
+        chance = in_digits(self.p_value, ROUND_CEILING, FEW)
         lines = [
-            f"Batches: {verdict} {self.scheme.describe()} (p-value at most {self.p_value:.3g}, false "
+            f"Batches: {verdict} {self.scheme.describe()} (p-value at most {chance}, false "
             f"alarms at most {self.false_alarm:g})"
         ]
         lines += [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]

@@ -18,6 +18,7 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
+from sharpdp.outward_digits import FEW, ROUND_CEILING, in_digits
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.tradeoff.curve import TradeoffCurve
 
@@ -87,7 +88,8 @@ class ScoreAudit(Shown):
         lines = [f"Audit ({self.method}): {self.found}", str(self.epsilon), str(self.mu)]
         if self.p_value is not None:
             verdict = "consistent with" if self.consistent else "CONTRADICTS"
-            lines.append(f"{verdict} {_named(self.guarantee)}: p-value at most {self.p_value:.3g}")
+            chance = in_digits(self.p_value, ROUND_CEILING, FEW)
+            lines.append(f"{verdict} {_named(self.guarantee)}: p-value at most {chance}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

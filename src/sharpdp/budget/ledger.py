@@ -50,6 +50,7 @@ from sharpdp.mechanisms import Sequence as InSequence
 from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, notion
 from sharpdp.nearest_word import hint
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
 from sharpdp.plans import Plan, text_of
 from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
@@ -489,7 +490,7 @@ class Ledger(Tabular):
                     "true: please report it, with the ledger."
                 )
             share = spent / self.filter.limit
-            claim += f" ({self.filter.quantity}, {100 * share:.1f}% of the limit)"
+            claim += f" ({self.filter.quantity}, {percent(share, ROUND_CEILING)} of the limit)"
         context = f"at delta={self.delta:g} | {claim}, {about}"
         return Bracket(lower, upper, rigor, "epsilon", context)
 
@@ -674,7 +675,7 @@ class Ledger(Tabular):
         """The ledger as a notebook shows it: the budget, what is left of it, and the last releases."""
         rows = self.records()
         budget = f"a budget of epsilon={self.epsilon:g} at delta={self.delta:g}, {self.choice}"
-        left = f"{100.0 * math.floor(1000.0 * float(self.remaining().lower)) / 1000.0:.1f}% of {budget}"
+        left = f"{percent(float(self.remaining().lower), ROUND_FLOOR)} of {budget}"
         cells = [(str(row["number"]), row["time"], row["run"], row["note"]) for row in rows[-10:]]
         hidden = f"{len(rows) - 10} earlier releases are not shown" if len(rows) > 10 else ""
         return notebook.headline(f"{left} is left", str(self.path), hidden) + notebook.table(

@@ -26,6 +26,7 @@ from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongTy
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
+from sharpdp.outward_digits import ROUND_FLOOR, percent
 from sharpdp.targets import Target
 
 __all__ = ["Budget", "begins_anew", "check_counted", "counted_rounds"]
@@ -297,7 +298,7 @@ class Budget:
     def __repr__(self) -> str:
         """The limit, what is left, and for whom."""
         what = self.filter.quantity if self.filter is not None else "releases fixed in advance"
-        left = f"{100 * self.remaining():.1f}% left"
+        left = f"{percent(self.remaining(), ROUND_FLOOR)} left"
         return f"Budget({what}: {len(self._releases)} spent, {left} for one {self.unit})"
 
     def _size(self, group_size: int | None) -> int:

@@ -6,7 +6,6 @@ import argparse
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli import tables
@@ -26,6 +25,7 @@ from sharpdp.cli.runs import (
 )
 from sharpdp.cli.views import Reply
 from sharpdp.nearest_word import hint, nearest
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, rounded
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -378,7 +378,6 @@ def _confirmed(
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
     from sharpdp.accounting import account
-    from sharpdp.bracket import rounded
 
     few = value
     if direction is not None:

@@ -302,7 +302,7 @@ def _compare(parser: Parser) -> None:
         ("--epsilon", "FLOAT", "mixture, conversions: compare delta at this epsilon"),
         many=True,
     )
-    _answer(parser, "the comparison", "1e-4, samplers 1e-3")
+    _answer(parser, "the comparison")
     parser.add_argument(
         "--over",
         metavar="WORD",
@@ -514,9 +514,9 @@ def _adjacency(parser: Parser) -> None:
     _varied(parser, ("--group-size", "INT", "in how many records neighbors differ (1)"))
 
 
-def _answer(parser: Parser, drawing: str = "", width: str = "1e-3") -> None:
+def _answer(parser: Parser, drawing: str = "") -> None:
     _adjacency(parser)
-    _numbers(parser, ("--relative-width", "FLOAT", f"relative width of the brackets ({width})"))
+    _numbers(parser, ("--relative-width", "FLOAT", "relative width of the brackets (1e-3)"))
     if drawing:
         parser.add_argument(
             "-o", "--output", metavar="FILE", help=f"draw {drawing} (.svg, .png, .pdf)"

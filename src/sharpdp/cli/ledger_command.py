@@ -11,6 +11,7 @@ from sharpdp.cli.runs import mechanism
 from sharpdp.cli.views import Reply
 from sharpdp.errors import BudgetExceeded
 from sharpdp.nearest_word import hint
+from sharpdp.outward_digits import ROUND_FLOOR, percent
 
 if TYPE_CHECKING:
     from sharpdp.bracket import Bracket
@@ -130,7 +131,7 @@ def _total(options: argparse.Namespace) -> Reply:
         answers.append({**_entry(total), "cohort": name})
         lines.append(str(total) + (f", cohort {name}" if name else ""))
     left = kept.remaining(cohort=options.cohort)
-    share = f"{100 * float(left.lower):.1f}%"
+    share = percent(float(left.lower), ROUND_FLOOR)
     lines.append(f"  of the budget epsilon={kept.epsilon:g}, at least {share} is left")
     needed = separate(kept.holds_when)
     lines += ["  you must ensure:", *(f"  - {condition}" for condition in needed)] if needed else []

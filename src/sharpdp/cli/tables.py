@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.terminal import note_lines
 from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, TableLine, View
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, few_digits, in_digits, percent
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -74,7 +74,6 @@ def attacks(
 ) -> View:
     """What the best attack finds at some false-positive rates."""
     from sharpdp.report import line
-    from sharpdp.report.outward_digits import percent
 
     lines = []
     for rate, fnr in zip(rates, rows, strict=True):
@@ -102,8 +101,6 @@ def attacks(
 
 def risks(risk: Risk, *, details: bool) -> View:
     """What an attacker can do, one sentence and one bracket each."""
-    from sharpdp.report.outward_digits import digits
-
     guarantee = risk.guarantee
     assumed = tuple(("assumes", f"{name}: {words}") for name, words in risk.assumptions.items())
     return View(
@@ -121,8 +118,8 @@ def risks(risk: Risk, *, details: bool) -> View:
                     TableLine(
                         (
                             name.replace("_", " "),
-                            digits(float(bracket.lower), ROUND_FLOOR),
-                            digits(float(bracket), ROUND_CEILING),
+                            few_digits(float(bracket.lower), ROUND_FLOOR),
+                            few_digits(float(bracket), ROUND_CEILING),
                         )
                     )
                     for name, bracket in risk.brackets.items()
@@ -237,7 +234,7 @@ def inequalities(comparison: MixtureComparison) -> View:
     lines, notes = [], []
     for index, row in enumerate(comparison.rows):
         if row.curves:
-            values = (_digits(value, direction) for value in comparison.values(row))
+            values = (in_digits(value, direction) for value in comparison.values(row))
             emphasis = Emphasis.HOLDS if index else Emphasis.BEST
             lines.append(TableLine((row.name, *values, row.source), emphasis))
         else:
@@ -262,7 +259,7 @@ def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float
     smallest = min(value for _, value, _, _ in rows)
     lines = [
         TableLine(
-            (_digits(value, ROUND_CEILING), name, f"{order:.6g}", source),
+            (in_digits(value, ROUND_CEILING), name, f"{order:.6g}", source),
             Emphasis.BEST if value == smallest else Emphasis.HOLDS,
             Extent(None, value),
         )
@@ -398,32 +395,19 @@ def _mistaken(comparison: SamplerComparison) -> tuple[str, ...]:
     poisson, shuffled = comparison["Poisson"], comparison["shuffled"]
     if poisson.epsilon is None or shuffled.epsilon is None or not shuffled.lower > poisson.upper:
         return ()
-    claimed = _digits(poisson.upper, ROUND_CEILING, 4)
-    true = _digits(shuffled.lower, ROUND_FLOOR, 4)
+    claimed = in_digits(poisson.upper, ROUND_CEILING)
+    true = in_digits(shuffled.lower, ROUND_FLOOR)
     return (
         f"Shuffled batches accounted as Poisson: {claimed} is claimed, the truth is at least {true}.",
     )
 
 
 def ends(lower: float | str | None, upper: float | str | None) -> tuple[str, str]:
-    """Both ends of an answer in a few digits, rounded outwards; a side without a theorem is a dash.
+    """Both ends of an answer in digits, rounded outwards; a side without a theorem is a dash.
 
     >>> ends(0.1305123, 0.1486789), ends(None, "inf")
     (('0.130512', '0.148679'), ('-', 'inf'))
     """
     both = ((lower, ROUND_FLOOR), (upper, ROUND_CEILING))
-    low, high = ("-" if end is None else _digits(float(end), side) for end, side in both)
+    low, high = ("-" if end is None else in_digits(float(end), side) for end, side in both)
     return low, high
-
-
-def _digits(value: float, direction: str, digits: int = 6) -> str:
-    """The value in a few digits, rounded in this direction.
-
-    >>> _digits(1.41882154, ROUND_CEILING), _digits(float("inf"), ROUND_FLOOR)
-    ('1.41883', 'inf')
-    """
-    if not math.isfinite(value):
-        return str(value)
-    from sharpdp.bracket import rounded
-
-    return f"{float(rounded(value, digits, direction)):.{digits}g}"

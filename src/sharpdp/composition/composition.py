@@ -71,6 +71,8 @@ from sharpdp.pairs.known_moments import PairOfKnownMoments
 from sharpdp.pairs.pair import (
     GaussianPair,
     Pair,
+    ReversedPair,
+    SymmetricPair,
     beside_mass,
     epsilon_of,
     log_delta_of,
@@ -443,6 +445,16 @@ class Composition:
         """Whether several pairs are run, all with listed outcomes: points cost little after the first."""
         pairs = (pair for pair, _ in self.merged_steps)
         return self.single_pair is None and all(isinstance(pair, AtomicPair) for pair in pairs)
+
+    @cached_property
+    def is_quick(self) -> bool:
+        """Whether further thresholds cost next to nothing, so that answers may be sharper than asked."""
+        if self.single_pair is not None:
+            pair = self.single_pair
+            return not isinstance(
+                pair.base if isinstance(pair, ReversedPair) else pair, SymmetricPair
+            )
+        return self.is_near(0.0)
 
     def reach(self, log_rate: float) -> float:
         """A threshold beyond which P[L > k] is below a rate (see `reaches`)."""

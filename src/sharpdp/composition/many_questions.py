@@ -58,6 +58,10 @@ FEW, NEAR = 3, 1.5
 better answer is expected."""
 
 
+SHARE_OF_QUICK = 1e-3
+"""The part of the width asked that work for many questions leaves open where further ones cost next to
+nothing: one question is answered as sharply there, so that many have its digits."""
+
 QUICK_WIDTH = 1e-4
 """From this width on what `quick_pair` is off by, 2e-5 of epsilon, counts for little."""
 
@@ -91,6 +95,9 @@ def epsilons(
     composition: Composition, log_deltas: Array, deltas: Array, relative_width: float
 ) -> Ends:
     """Certified ends of the smallest epsilon >= 0 at each delta, which comes with its logarithm."""
+    sharp = relative_width
+    if composition.is_quick:  # what is sharper than 1e-9 would be asked one by one
+        sharp = min(relative_width, max(SHARE_OF_QUICK * relative_width, 1e-9))
 
     def ask(index: int) -> tuple[float, float]:
         return composition.epsilon(float(log_deltas[index]), relative_width, float(deltas[index]))
@@ -99,12 +106,12 @@ def epsilons(
         grid = work.saddle.threshold + np.linspace(-60.0, 60.0, 97) / work.saddle.theta
         low, high = _crossings(work.log_deltas, grid, log_deltas[chosen])
         near = work.nats_away(high) <= NEAR
-        close = high - low <= np.maximum(relative_width * high, np.where(near, seen, 0.0))
+        close = high - low <= np.maximum(sharp * high, np.where(near, seen, 0.0))
         return np.where(close, low, np.nan), high
 
     def together(chosen: NDArray[np.intp]) -> Engine | None:
         ends = RangeEnds(float(log_deltas[chosen[0]]), float(log_deltas[chosen[-1]]), by_value=True)
-        return composition.work_between(ends, 0.5 * relative_width)
+        return composition.work_between(ends, 0.5 * sharp)
 
     # different deltas may have the same logarithm
     return _in_one_pass(composition, -deltas, ask, read, together)
@@ -151,7 +158,8 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
             left = left[~(high[left] - low[left] <= 1e-9 * high[left])]
         if left.size > FEW:
             quick = quick_pair(pair) if relative_width >= QUICK_WIDTH else pair
-            low[left], high[left] = _read_off(quick, deltas[left], grid, relative_width)
+            share = _SHARE if isinstance(base, SymmetricPair) else SHARE_OF_QUICK
+            low[left], high[left] = _read_off(quick, deltas[left], grid, share * relative_width)
         left = left[~(high[left] - low[left] <= relative_width * high[left])]
     for index in left:
         ask(int(index))
@@ -159,7 +167,7 @@ def epsilons_of(pair: Pair, log_deltas: Array, deltas: Array, relative_width: fl
 
 
 _SHARE, _MOST_ROUNDS = 0.3, 10
-"""The part of the width asked that a table may leave open; how often it grows at most."""
+"""The part of the width asked that a table of other pairs may leave open; how often it grows at most."""
 
 
 def _read_off(pair: Pair, deltas: Array, epsilons: Array, relative_width: float) -> Ends:
@@ -179,7 +187,7 @@ def _read_off(pair: Pair, deltas: Array, epsilons: Array, relative_width: float)
             low, high = np.log(first), np.log(last)
         low = np.maximum(low - _TERM * (1.0 + np.abs(low)), 0.0)
         high = np.maximum(high + _TERM * (1.0 + np.abs(high)), 0.0)
-        allowed = _SHARE * relative_width * high
+        allowed = relative_width * high
         wide = (high - low > allowed) & (cell > 0) & (high < np.inf)
         # what a cell leaves open falls with the square of its width
         cells, index = np.unique(cell[wide], return_inverse=True)

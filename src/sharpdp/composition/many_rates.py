@@ -27,7 +27,7 @@ from sharpdp.composition.false_negatives import (
     missed_lines,
     true_positives,
 )
-from sharpdp.composition.many_questions import QUICK_WIDTH
+from sharpdp.composition.many_questions import QUICK_WIDTH, SHARE_OF_QUICK
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
 
@@ -40,7 +40,7 @@ Ends = tuple[Array, Array]
 FEW = 3
 """So many rates are asked one by one, unless all steps are sampled Gaussians or have listed outcomes."""
 
-_SHARE, _SHARE_OF_FEW = 0.1, 1e-3
+_SHARE = 0.1
 """The part of the width asked that a table may leave open: points cost little beside their first one."""
 
 _OF_THE_REST = 0.01
@@ -165,7 +165,7 @@ def _read_off(
         return low, high
     if not is_few and tolerance >= QUICK_WIDTH:
         composition = composition.for_many_rates
-    share = 1.0 if tolerance >= _ROUGH else _SHARE_OF_FEW if is_sampled else _SHARE
+    share = 1.0 if tolerance >= _ROUGH else SHARE_OF_QUICK if composition.is_quick else _SHARE
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if units == 1.0 and composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)

@@ -11,10 +11,11 @@ from sharpdp.accounting import account
 from sharpdp.calibration import calibrate
 from sharpdp.collection_design import reporting
 from sharpdp.errors import InvalidArgument
-from sharpdp.explore.fields import bracket_data, number, shown_down, target
+from sharpdp.explore.fields import bracket_data, number, target
 from sharpdp.explore.snippets import code
 from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
+from sharpdp.outward_digits import ROUND_FLOOR, in_digits
 from sharpdp.plans import Plan
 
 __all__ = ["design", "limit", "picture"]
@@ -24,9 +25,6 @@ LOCAL_EPSILONS = (2.0, 4.0, 1.0, 5.6, 0.5, 2.8, 1.4, 0.7)
 
 LARGER = (8.0, 11.0, 16.0, 22.0, 32.0)
 """Further ones, if the question goes so far; they take longer."""
-
-WIDTH = 0.02
-"""Relative width of the brackets in the picture."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class Collection:
         randomizer = RandomizedResponse(local_epsilon=local_epsilon, categories=self.categories)
         return ShuffledReports(users=self.users, randomizer=randomizer, rounds=self.rounds)
 
-    def point(self, local_epsilon: float, width: float) -> dict[str, Any]:
+    def point(self, local_epsilon: float) -> dict[str, Any]:
         """Privacy and accuracy at one local epsilon."""
-        answer = account(self.run(local_epsilon), relative_width=width)
+        answer = account(self.run(local_epsilon))
         alone = account(
             RandomizedResponse(local_epsilon=local_epsilon, categories=self.categories)
             * self.rounds
@@ -72,7 +70,7 @@ def design(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """
     collection, chosen = _collection(fields), _local_epsilon(fields)
     yield {"code": code(Plan(collection.run(chosen), (collection.delta,)))}
-    yield {"chosen": {**collection.point(chosen, 2e-3), "users": collection.users}}
+    yield {"chosen": {**collection.point(chosen), "users": collection.users}}
 
 
 def picture(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -84,7 +82,7 @@ def picture(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     collection, largest = _collection(fields), number(fields, "largest", 5.6)
     further = [value for value in LARGER if value <= largest]
     for local_epsilon in (*LOCAL_EPSILONS, *further):
-        yield {"point": collection.point(local_epsilon, WIDTH)}
+        yield {"point": collection.point(local_epsilon)}
 
 
 def limit(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,8 +103,8 @@ def limit(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     except InvalidArgument as fault:
         yield {"limit": {"reason": str(fault)}}
     else:
-        error = collection.error(most)
-        yield {"limit": {"local_epsilon": float(most), "shown": shown_down(most), "error": error}}
+        error, shown = collection.error(most), in_digits(most, ROUND_FLOOR)
+        yield {"limit": {"local_epsilon": float(most), "shown": shown, "error": error}}
 
 
 def _collection(fields: Mapping[str, Any]) -> Collection:

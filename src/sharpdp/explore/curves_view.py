@@ -76,7 +76,7 @@ def bounds(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     Args:
         fields: run (text), delta.
     """
-    table = compare(run_in_words(fields.get("run")), delta=_delta(fields), relative_width=1e-3)
+    table = compare(run_in_words(fields.get("run")), delta=_delta(fields))
     yield {
         "bounds": [
             {
@@ -109,7 +109,7 @@ def drawn(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name in names:
         if name not in known:
             raise invalid("bounds", "names of bounds on this run", name)
-    guarantee = account(run, relative_width=1e-2)
+    guarantee = account(run)
     sides = [("lower", way) for way in guarantee.lower_derivations]
     sides += [("upper", way) for way in guarantee.upper_derivations]
     for side, derivation in sides:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
 
 from sharpdp._validate import invalid, positive
-from sharpdp.bracket import Bracket, rounded
+from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
 
-__all__ = ["bracket_data", "finite", "number", "shown_down", "shown_up", "target", "text"]
+__all__ = ["bracket_data", "finite", "number", "target", "text"]
 
 LARGEST_TARGET = 1000.0
 """A larger target epsilon says nothing."""
@@ -50,28 +49,14 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def bracket_data(bracket: Bracket, digits: int = 4) -> dict[str, Any]:
-    """A bracket of one number: its ends, the same in a few digits rounded outwards, and its rigor."""
-    least, most = f"{bracket:.{digits}g}".split(" to ")
+def bracket_data(bracket: Bracket) -> dict[str, Any]:
+    """A bracket of one number: its ends, the same in digits rounded outwards, and its rigor."""
+    least, most = bracket.printed
     return {
         "lower": finite(float(bracket.lower)),
         "upper": finite(float(bracket.upper)),
-        "shown": bracket.shown(digits),
+        "shown": bracket.shown(),
         "least": least,
         "most": most,
         "rigor": bracket.rigor.by(bracket.stated_by),
     }
-
-
-def shown_up(value: float, digits: int = 4) -> str:
-    """A number in a few digits, rounded up: for noise, more of which is safe.
-
-    >>> shown_up(0.751551), shown_down(5.04478)
-    ('0.7516', '5.044')
-    """
-    return f"{float(rounded(value, digits, ROUND_CEILING)):g}"
-
-
-def shown_down(value: float, digits: int = 4) -> str:
-    """A number in a few digits, rounded down: for a local epsilon, less of which is safe."""
-    return f"{float(rounded(value, digits, ROUND_FLOOR)):g}"

@@ -16,6 +16,7 @@ from sharpdp.explore.documents import plan_field
 from sharpdp.explore.fields import bracket_data, number, text
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Sequence
+from sharpdp.outward_digits import ROUND_FLOOR, percent
 from sharpdp.plans import Plan
 from sharpdp.report import verify
 from sharpdp.report.words import separate
@@ -163,7 +164,7 @@ def _ledger_data(kept: Ledger) -> dict[str, Any]:
         "budget": kept.epsilon,
         "delta": kept.delta,
         "choice": kept.choice,
-        "remaining": float(left.lower),
+        "left": percent(float(left.lower), ROUND_FLOOR),
         "head": kept.head,
         "proof": PROOF,
     }

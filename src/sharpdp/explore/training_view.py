@@ -11,10 +11,11 @@ from sharpdp.batches import BatchScheme
 from sharpdp.calibration import calibrate
 from sharpdp.cli.runs import scheme_of
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
-from sharpdp.explore.fields import bracket_data, number, shown_up, target, text
+from sharpdp.explore.fields import bracket_data, number, target, text
 from sharpdp.explore.loader_line import LoaderLine, read_loader
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.plans import Plan
 from sharpdp.sampler_comparison import SamplerRow, sampler_rows, schemes_for
 
@@ -51,7 +52,7 @@ def loader(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"why": read.why, "batch_size": sizes["batch_size"]}
     scheme = scheme_of(_words(read.words, sizes))
     run = DPSGD(scheme, noise_multiplier=noise_multiplier)
-    answer = account(run, adjacency=Adjacency.ZERO_OUT, relative_width=0.01)
+    answer = account(run, adjacency=Adjacency.ZERO_OUT)
     epsilon = bracket_data(answer.epsilon(delta=delta))
     yield {"row": {"name": YOURS, **epsilon, "note": scheme.describe(), **_code(run, delta)}}
     yield {"suggestions": list(answer.suggestions(delta=delta))}
@@ -160,7 +161,7 @@ def _code(run: DPSGD, delta: float) -> dict[str, Any]:
 
 
 def _noise(scheme: BatchScheme, epsilon: float, delta: float) -> dict[str, Any]:
-    """The smallest noise multiplier over one scheme, in a few digits rounded up, or why there is none."""
+    """The smallest noise multiplier over one scheme, in digits rounded up, or why there is none."""
     try:
         value = calibrate(
             lambda noise: DPSGD(scheme, noise_multiplier=noise),
@@ -171,4 +172,4 @@ def _noise(scheme: BatchScheme, epsilon: float, delta: float) -> dict[str, Any]:
         )
     except (InvalidArgument, NotCertified, Unsupported) as fault:
         return {"reason": str(fault)}
-    return {"value": float(value), "shown": shown_up(value)}
+    return {"value": float(value), "shown": in_digits(value, ROUND_CEILING)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from sharpdp import notebook
 from sharpdp._validate import elementwise, is_among, nonnegative, probability, short_repr
-from sharpdp.bracket import rounded
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Mixture
 from sharpdp.mixtures.advanced_joint_concavity import (
@@ -40,6 +38,7 @@ from sharpdp.mixtures.inequalities import (
 )
 from sharpdp.numerics.special import exp_down
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.text_table import table_lines
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -197,7 +196,7 @@ class MixtureComparison:
 
     def _cells(self, row: Inequality) -> list[str]:
         direction = ROUND_FLOOR if self.quantity == "fnr" else ROUND_CEILING
-        shown = (f"{rounded(value, 6, direction):g}" for value in self.values(row))
+        shown = (in_digits(value, direction) for value in self.values(row))
         return [row.name, *shown, row.source]
 
     def to_dict(self) -> dict[str, Any]:

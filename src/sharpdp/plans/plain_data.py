@@ -21,7 +21,7 @@ import numpy as np
 
 from sharpdp import batches, mechanisms
 from sharpdp._validate import count, short_repr
-from sharpdp.bracket import Rigor
+from sharpdp.bracket import STANDARD_WIDTH, Rigor
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
 from sharpdp.mechanisms import Mechanism, ProfileMechanism
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityDistribution
@@ -58,7 +58,7 @@ EXACT = re.compile(r"-?\d+(/\d*[1-9]\d*)?")
 def answer_curve(
     *,
     mechanism: Mechanism,
-    relative_width: float = 1e-3,
+    relative_width: float = STANDARD_WIDTH,
     adjacency: str | None = None,
     group_size: int = 1,
 ) -> TradeoffCurve:

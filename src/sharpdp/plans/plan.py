@@ -18,7 +18,7 @@ from sharpdp import batches
 from sharpdp._validate import HintedKeywords, elementwise, half_open_probability, short_repr
 from sharpdp.accounting import NARROWEST, WIDEST, Guarantee, account, checked_width
 from sharpdp.batches import BatchScheme
-from sharpdp.bracket import Rigor
+from sharpdp.bracket import STANDARD_WIDTH, Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
@@ -86,7 +86,7 @@ class Plan(HintedKeywords):
     mechanism: Mechanism
     delta: tuple[float, ...] = DELTAS
     adjacency: str = None  # type: ignore[assignment]  # None stands for that of the mechanism
-    relative_width: float = 1e-3
+    relative_width: float = STANDARD_WIDTH
     group_size: int = 1
     header: Header = field(default=Header(), compare=False)
 

@@ -95,11 +95,8 @@ def _bar(axes: Axes, index: int, row: SamplerRow, limit: float) -> None:
     color = BLUE if row.name == BASIS else ORANGE
     axes.barh(index, low, height=0.56, color=color)
     axes.barh(index, high - low, left=low, height=0.56, color=color, alpha=0.3)
-    text = f"{row.epsilon:.4g}"  # rounded outwards
-    if float(row.epsilon.relative_width) <= 0.01:  # the two would look alike
-        text = text.rpartition(" ")[2]
     axes.annotate(
-        text,
+        row.shown[0],
         (high, index),
         xytext=(6, 0),
         textcoords="offset points",

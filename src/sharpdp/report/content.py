@@ -19,9 +19,9 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.nearest_word import hint
 from sharpdp.notebook import Page
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, few_digits, in_digits, percent
 from sharpdp.plans.header import Header
 from sharpdp.report.citations import bibtex
-from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR, digits, percent
 from sharpdp.report.picture import Points, data_address, sketch
 from sharpdp.report.results import (
     DELTAS,
@@ -75,9 +75,6 @@ EXTRACTS = {"model-card": (".md",), "registry": (".yaml", ".yml")}
 
 FORMATS = (*SUFFIXES.values(), *EXTRACTS)
 """What a report can be written as."""
-
-DIGITS = 4
-"""Digits of the numbers that a reader sees, rounded outwards; JSON has all of them."""
 
 NOT_OURS = (
     "Not to be quoted as a result of sharpdp: it rests on a theorem of others, which sharpdp has not "
@@ -227,9 +224,9 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
         bracket: One of its brackets.
 
     Returns:
-        The text up to the mechanism, in four digits; an epsilon that is infinite for sure says so.
+        The text up to the mechanism; an epsilon that is infinite for sure says so.
     """
-    low, high = f"{bracket:.{DIGITS}g}".split(" to ")
+    low, high = f"{bracket:g}".split(" to ")
     start = f"{low} <= " if guarantee.lower_derivations else ""
     place = bracket.context.partition("|")[0].strip()
     words = f"{start}{bracket.quantity} <= {high} {place}".rstrip()
@@ -250,7 +247,7 @@ def _short_answer(results: Results) -> list[str]:
     elif math.isinf(float(epsilon)):
         lines.append(f"No finite epsilon is known at delta={delta:g}.")
     else:
-        safe = digits(float(epsilon), ROUND_CEILING)
+        safe = in_digits(float(epsilon), ROUND_CEILING)
         claim = (
             NOT_OURS
             if epsilon.rigor is Rigor.STATED
@@ -281,10 +278,10 @@ def _factor(epsilon: float, delta: float) -> list[str]:
     """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
     if epsilon > 20.0:  # beyond, e^epsilon is no factor that anyone pictures
         return []
-    safe = digits(epsilon, ROUND_CEILING)
+    safe = in_digits(epsilon, ROUND_CEILING)
     factor = Decimal(safe).exp(Context(prec=18, rounding=ROUND_CEILING))
     more = f", plus a probability of {delta:g}" if delta > 0.0 else ""
-    times = f"e^{safe} = {digits(factor, ROUND_CEILING)} times"
+    times = f"e^{safe} = {few_digits(factor, ROUND_CEILING)} times"
     return [
         f"That is: any set of outcomes is at most {times} as likely as it would be under a "
         f"neighboring data set{more}."
@@ -319,7 +316,7 @@ def _reading(results: Results) -> tuple[str, ...]:
         )
     return (
         "The truth lies between the two ends. The upper end is the guarantee; the lower end is the best "
-        "that any analysis could prove. Both are rounded outwards to four digits; the report as JSON has "
+        "that any analysis could prove. Both are rounded outwards to six digits; the report as JSON has "
         "all digits.",
         *suggestions,
     )
@@ -371,7 +368,7 @@ def _gaussian(results: Results) -> str:
         return f"{words}."
     return (
         f"{words}: at those false-positive rates no attack does better than against Gaussian noise "
-        f"with noise multiplier {digits(1.0 / mu, ROUND_FLOOR)}."
+        f"with noise multiplier {in_digits(1.0 / mu, ROUND_FLOOR)}."
     )
 
 
@@ -660,7 +657,7 @@ def marked(section: Section) -> list[str]:
 
 def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
     """Both ends of one answer, rounded outwards; no lower one if none is known."""
-    low, high = f"{bracket:.{DIGITS}g}".split(" to ")
+    low, high = f"{bracket:g}".split(" to ")
     return (low if block.guarantee.lower_derivations else "not known"), high
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument
+from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.report.content import (
     SIGNATURE,
     Block,
@@ -27,7 +28,6 @@ from sharpdp.report.content import (
     header_rows,
     sections,
 )
-from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.report.picture import svg
 from sharpdp.report.results import TITLE, VERIFY, Results, as_json
 
@@ -186,9 +186,9 @@ def _boxes(block: Boxes) -> str:
 
 
 def _claim(epsilon: Bracket) -> str:
-    """The safe end in few digits."""
+    """The safe end."""
     if float(epsilon) < math.inf:
-        return f"ε ≤ {digits(float(epsilon), ROUND_CEILING)}"
+        return f"ε ≤ {in_digits(float(epsilon), ROUND_CEILING)}"
     return "ε is infinite" if epsilon.lower == math.inf else "no finite ε is known"
 
 

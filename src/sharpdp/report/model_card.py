@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sharpdp.bracket import rounded
+from sharpdp.outward_digits import DIGITS, ROUND_CEILING, ROUND_FLOOR, rounded
 from sharpdp.report.content import Items, Section, marked, sections
-from sharpdp.report.outward_digits import ROUND_CEILING, ROUND_FLOOR
 from sharpdp.report.results import Results, checklist
 from sharpdp.report.words import unit
 from sharpdp.report.yaml_text import to_yaml
@@ -74,5 +73,5 @@ def model_card(results: Results) -> str:
 
 
 def safe(value: float, direction: str) -> float | None:
-    """A number in four digits, rounded in this direction; None if it is not finite."""
-    return float(rounded(value, 4, direction)) if math.isfinite(value) else None
+    """A number in the usual digits, rounded in this direction; None if it is not finite."""
+    return float(rounded(value, DIGITS, direction)) if math.isfinite(value) else None

@@ -21,8 +21,8 @@ from sharpdp.mechanisms import (
     SampledReports,
     ShuffledReports,
 )
+from sharpdp.outward_digits import ROUND_CEILING
 from sharpdp.report.model_card import safe
-from sharpdp.report.outward_digits import ROUND_CEILING
 from sharpdp.report.results import Results
 from sharpdp.report.words import in_words, neighbors, sampler, trusted, unit
 from sharpdp.report.yaml_text import to_yaml
@@ -53,7 +53,7 @@ def registry_entry(results: Results) -> dict[str, Any]:
     delta, epsilon = results.epsilons[0]
     about = results.header
     name = about.project or f"{TO_FILL_IN}: name of the data product"
-    bracket = f"{epsilon:.4g}".replace(" to ", f" <= {epsilon.quantity} <= ")
+    bracket = f"{epsilon:g}".replace(" to ", f" <= {epsilon.quantity} <= ")
     parameters: dict[str, Any] = {"delta": delta} if delta > 0.0 else {}
     if (most := safe(float(epsilon), ROUND_CEILING)) is not None:
         parameters = {"epsilon": most, **parameters}

@@ -40,9 +40,9 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.mechanisms.given_name import quoted
 from sharpdp.mechanisms.training import known_seed
+from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.plans.plain_data import to_data
 from sharpdp.renyi import RenyiCurve
-from sharpdp.report.outward_digits import ROUND_CEILING, digits
 from sharpdp.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -542,8 +542,8 @@ def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports | ApproximateR
 
 
 def _up(value: float) -> str:
-    """A number in a few digits, not below it."""
-    return digits(value, ROUND_CEILING)
+    """A number in digits, not below it."""
+    return in_digits(value, ROUND_CEILING)
 
 
 def _parts(mechanism: Mechanism) -> Iterable[tuple[Mechanism, int]]:

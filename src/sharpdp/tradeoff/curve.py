@@ -36,7 +36,7 @@ from sharpdp._validate import (
     short_repr,
     zero_or_scale,
 )
-from sharpdp.bracket import Bracket, Rigor, Side, bracketed, in_order
+from sharpdp.bracket import STANDARD_WIDTH, Bracket, Rigor, Side, bracketed, in_order
 from sharpdp.composition.composition import Composition
 from sharpdp.composition.discretize import LossDistribution
 from sharpdp.composition.many_questions import Ends, epsilons_at
@@ -325,7 +325,7 @@ class TradeoffCurve(Mechanism, Tabular):
         cls,
         mechanism: Mechanism,
         *,
-        relative_width: float = 1e-3,
+        relative_width: float = STANDARD_WIDTH,
         adjacency: Adjacency | str | None = None,
         group_size: int = 1,
     ) -> TradeoffCurve:

@@ -29,7 +29,7 @@ export const collection = {
   ],
 };
 
-const points = (share) => (share === null ? "∞" : `±${Number((100 * share).toPrecision(2))} percentage points`);
+const points = (share) => (share === null ? "∞" : `±${shown(100 * share, 1, 2)} percentage points`);
 
 function drawDesign(values, parts) {
   const chosen = find(parts["collection-design"], "chosen");

@@ -54,10 +54,8 @@ function drawReports(values, parts) {
 
 function about(file) {
   if (file.budget === undefined) return file.run ?? "";
-  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${left(file)} left; head ${file.head.slice(0, 12)}: ${file.proof}`;
+  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${file.left} left; head ${file.head.slice(0, 12)}: ${file.proof}`;
 }
-
-const left = (ledger) => `${Math.floor(100 * ledger.remaining)}%`;
 
 function drawRisk(values, parts) {
   const sentences = find(parts["officer-risk"], "risk");
@@ -72,7 +70,7 @@ function drawLedger(values, parts) {
   const { made, refused, file } = answer;
   const over = made.epsilon.lower > made.budget;
   return [card("A ledger of these reports",
-    claim(over ? "Over budget " : `${left(made)} of the budget remains `,
+    claim(over ? "Over budget " : `${made.left} of the budget remains `,
       `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`),
     ...refused.map((words) => note(words, "note warn")),
     tools("Ledger", exporting("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),

@@ -20,16 +20,14 @@ function canvas(width, height, label) {
   return shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 }
 
-// A number in a few digits: rounded up (way 1), down (way -1), or to the nearest.
-export function shown(value, way = 0) {
+// A number in digits: rounded up (way 1), down (way -1), or to the nearest. The rule is that of outward_digits.py.
+export function shown(value, way = 0, digits = 6) {
   if (value === null || value === undefined) return "∞";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const plain = size < 1e5 && size >= 1e-3;
-  const digits = plain ? 3 : 2;
   let near = Number(value.toPrecision(digits));
   if ((near - value) * way < 0) near = Number((near + way * 10 ** (Math.floor(Math.log10(size)) + 1 - digits)).toPrecision(digits));
-  return plain ? String(near) : near.toExponential().replace("e+", "e");
+  return size < 1e15 && size >= 1e-4 ? String(near) : near.toExponential().replace("e+", "e");
 }
 
 // The place of the number that is closest to x.
