@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -1181,6 +1182,10 @@ def _more(parts: Parts, entry: Entry) -> Parts:
     return tuple(every.items())
 
 
+_is_certified = lru_cache(maxsize=64)(AdaptiveFilter.is_certified)
+"""Whether a filter guarantees its target; a ledger that is opened again has the same one."""
+
+
 def _certified(header: dict[str, Any]) -> AdaptiveFilter:
     """The filter of a header, if it guarantees its target."""
     plan: Plan | None = header["expected"]
@@ -1193,7 +1198,7 @@ def _certified(header: dict[str, Any]) -> AdaptiveFilter:
         1 if plan is None else plan.group_size,
         header["adjacency"],
     )
-    if made.is_certified():
+    if _is_certified(made):
         return made
     most = _made(header)
     known = [one.order for one in most.orders]
