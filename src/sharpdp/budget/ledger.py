@@ -876,7 +876,7 @@ class Ledger(Tabular):
             raise InvalidArgument(
                 f"release must be new, or again be True; got the plan of release {known.number} "
                 f"({known.time} {known.mechanism.describe()}). The same release again, or a second run? "
-                "A second run counts: say again=True (--again)."
+                "A second run counts: say that it is run again (again, --again)."
             )
 
     def _written_cost(self, cost: tuple[float, ...] | None) -> Any:
