@@ -228,6 +228,7 @@ class Ledger(Tabular):
         self._runs: dict[str, list[Entry]] = {}
         self._alike: dict[Any, Entry] = {}
         self._stated: dict[str, None] = {}
+        self._notions: list[str | None] = []
         self._shared: tuple[Adjacency, ...] = (Adjacency.NEIGHBORS,)
         self._running: Running | None = None
 
@@ -659,9 +660,8 @@ class Ledger(Tabular):
         """Costs that are too small, and releases that exceed the budget without saying so."""
         problems = []
         running = self._sums(self._notion(()))
-        for entry, now in zip(self._entries, running.charged, strict=False):
-            said = zip(entry.cost or (), now, strict=True)
-            for cost, least in said:
+        for entry, now in zip(self._entries, self._costs_then(), strict=False):
+            for cost, least in zip(entry.cost or (), now, strict=True):
                 if cost < least * (1.0 - SLACK):
                     problems.append(
                         f"release {entry.number}: its cost is {cost:g}; computed now: {least:g}"
@@ -676,6 +676,16 @@ class Ledger(Tabular):
                     "said to"
                 )
         return problems
+
+    def _costs_then(self) -> list[tuple[float, ...]]:
+        """The cost of each release for the neighbors that the ledger had when it was counted."""
+        charged: dict[str | None, list[tuple[float, ...]]] = {}
+        for adjacency in dict.fromkeys(self._notions) if self.filter is not None else ():
+            last = len(self._notions) - self._notions[::-1].index(adjacency)
+            running = self._begun(adjacency)
+            running.take(self._entries[:last])
+            charged[adjacency] = running.charged
+        return [charged[name][number] for number, name in enumerate(self._notions) if charged]
 
     def _certainly_exceeds(self, running: Running, cohort: str | None) -> bool:
         if self.filter is not None:
@@ -788,6 +798,7 @@ class Ledger(Tabular):
             self._runs.setdefault(entry.run, []).append(entry)
         self._alike.setdefault(_likeness(entry), entry)
         self._stated, self._shared = self._neighbors(entry)
+        self._notions.append(self._notion(()))
 
     def _neighbors(self, entry: Entry) -> tuple[dict[str, None], tuple[Adjacency, ...]]:
         """The notions that plans state, and those that all releases have, with one more release."""
@@ -1034,12 +1045,12 @@ def next_step(kept: str, mechanisms: Sequence[Mechanism]) -> str:
 
     >>> from sharpdp.mechanisms import ShuffledReports
     >>> next_step("budget", [ShuffledReports(users=1000, local_epsilon=1.0)])
-    'Begin another budget with adjacency="replace-one": all of them have a theorem for it.'
+    'Begin another budget with adjacency replace-one: all of them have a theorem for it.'
     """
     shared = common([mechanism.adjacencies for mechanism in mechanisms])
     if shared:
         return (
-            f'Begin another {kept} with adjacency="{shared[0]}": all of them have a theorem for it.'
+            f"Begin another {kept} with adjacency {shared[0]}: all of them have a theorem for it."
         )
     return f"Begin another {kept} for it: what two of them guarantee adds up, epsilons and deltas."
 

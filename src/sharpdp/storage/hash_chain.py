@@ -214,7 +214,8 @@ class HashChain:
         lines, head = seen
         if lines < 0:
             return Break(len(self.records) + 1, f"{self._head_path.name} cannot be read")
-        gone = f"{self.path.name} was replaced or deleted; if on purpose, delete {self._head_path.name}, too"
+        name = self._head_path.name
+        gone = f"{self.path.name} was replaced or deleted; if on purpose, delete {name}, too"
         if lines > len(self.records):
             missing = lines - len(self.records)
             return Break(
