@@ -135,7 +135,7 @@ FORGED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
     "limit of one order": (set_to(0, "limit", 0.1), "limit must have one entry for each order"),
     "no orders": (lambda records: records[0].update(order=[], limit=[]), "order must have an entry"),
     "other orders": (
-        lambda records: records[0].update(order=[order * 1.01 for order in records[0]["order"]]),
+        lambda records: records[0].update(order=[order * 0.9 for order in records[0]["order"]]),
         "limit must be at most",
     ),
     "an order twice": (
