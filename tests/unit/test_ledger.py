@@ -613,3 +613,18 @@ def test_an_entry_says_what_it_is(tmp_path: Path) -> None:
     assert entry.describe() == (
         "1. 2026-01-31T00:00:00Z Gaussian noise (noise multiplier 20) (a table), cohort north"
     )
+
+
+@pytest.mark.parametrize("choice", ["fixed", "adaptive"])
+def test_everybody_is_in_a_release_without_a_cohort_whenever_it_comes(
+    tmp_path: Path, choice: str
+) -> None:
+    ledger = begun(tmp_path, choice)
+    for cohort in ("north", None, "south", None):
+        ledger.add(NOISE, cohort=cohort)
+    three = dp.account(NOISE * 3).epsilon(delta=1e-6)
+    for cohort in ("north", "south"):
+        assert ledger.total(cohort=cohort).lower == pytest.approx(three.lower, rel=1e-6)
+    alone = dp.Ledger(tmp_path / "alone.jsonl", epsilon=3.0, delta=1e-6, choice=choice)
+    alone.add(NOISE * 3)
+    assert float(ledger.remaining().lower) == pytest.approx(float(alone.remaining().lower), rel=1e-6)
