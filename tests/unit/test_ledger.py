@@ -627,4 +627,6 @@ def test_everybody_is_in_a_release_without_a_cohort_whenever_it_comes(
         assert ledger.total(cohort=cohort).lower == pytest.approx(three.lower, rel=1e-6)
     alone = dp.Ledger(tmp_path / "alone.jsonl", epsilon=3.0, delta=1e-6, choice=choice)
     alone.add(NOISE * 3)
-    assert float(ledger.remaining().lower) == pytest.approx(float(alone.remaining().lower), rel=1e-6)
+    assert float(ledger.remaining().lower) == pytest.approx(
+        float(alone.remaining().lower), rel=1e-6
+    )
