@@ -218,14 +218,14 @@ def _command_line(plan: Path) -> tuple[float, float]:
 def _accepted(run: dp.Mechanism, target: dict[str, float], folder: Path) -> dict[str, str]:
     """Ledger, budget and training, which compare with the target."""
     shown = {}
-    ledger = dp.Ledger(folder / "ledger.jsonl", **target, choice="fixed in advance")
+    ledger = dp.Ledger(folder / "ledger.jsonl", **target, choice="fixed")
     if ledger.would_exceed(run):
         shown["ledger"] = "refuses the run"
     else:
         ledger.add(run)
         if float(ledger.total().upper) > target["epsilon"]:
             shown["ledger"] = f"totals {ledger.total().upper!r}"
-    budget = Budget(**target, choice="fixed in advance")
+    budget = Budget(**target, choice="fixed")
     if budget.would_exceed(run):
         shown["budget"] = "refuses the run"
     if isinstance(run, dp.DPSGD):

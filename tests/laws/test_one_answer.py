@@ -28,7 +28,7 @@ def test_a_run_within_one_width_of_its_budget_is_settled_by_delta() -> None:
     answer = dp.account(run)
     assert answer.epsilon(delta=1e-5).upper > 3.0
     assert answer.meets(epsilon=3.0, delta=1e-5)
-    assert dp.budget.Budget(epsilon=3.0, delta=1e-5, choice="fixed in advance").affordable(run) == 1
+    assert dp.budget.Budget(epsilon=3.0, delta=1e-5, choice="fixed").affordable(run) == 1
     # one percent less noise costs more than any width
     less = dp.DPSGD(plan, noise_multiplier=1.638)
     assert dp.account(less, relative_width=1e-5).epsilon(delta=1e-5).lower > 3.0

@@ -364,7 +364,7 @@ def test_reports_plans_and_ledgers_take_them(name: str, tmp_path: Path) -> None:
     assert Plan.from_dict(Plan(run).to_dict()).mechanism == run
     answer.risk()
     is_free = name in NOTHING
-    for choice in ("adaptive", "fixed in advance"):
+    for choice in ("adaptive", "fixed"):
         ledger = dp.Ledger(tmp_path / choice, epsilon=3.0, delta=1e-6, choice=choice)
         assert ledger.would_exceed(run) is not is_free
         if is_free:

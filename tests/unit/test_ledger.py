@@ -112,12 +112,29 @@ def test_the_budget_of_fixed_releases_is_exact(tmp_path: Path) -> None:
     assert adaptive.affordable(NOISE) < times
 
 
-def test_neighbors_of_an_adaptive_ledger_stay_those_of_its_first_release(tmp_path: Path) -> None:
+def test_an_adaptive_ledger_goes_on_with_neighbors_that_all_releases_have(tmp_path: Path) -> None:
     ledger = begun(tmp_path, "adaptive")
-    ledger.add(TRAINING)
+    before = ledger.add(TRAINING).cost
     assert "zero-out" in ledger.total().context
-    with pytest.raises(dp.Unsupported, match="zero-out"):
-        ledger.add(SURVEY)
+    ledger.add(SURVEY)
+    assert "replace-one" in ledger.total().context
+    # what was counted before is counted for the new neighbors, for whom it costs more
+    replaced = ledger.filter.costs(TRAINING, adjacency="replace-one")  # type: ignore[union-attr]
+    assert before is not None
+    assert all(new > old for new, old in zip(replaced, before, strict=True))
+    both = [r + s for r, s in zip(replaced, ledger.entries[1].cost or (), strict=True)]
+    limits = ledger.filter.limits  # type: ignore[union-attr]
+    used = min(cost / limit for cost, limit in zip(both, limits, strict=True))
+    assert 1.0 - float(ledger.remaining().lower) == pytest.approx(used, rel=1e-9)
+    assert Ledger.verify(ledger.path) == ()
+    # a release that fits by itself is refused if the others do not fit for its neighbors
+    tight = dp.Ledger(tmp_path / "tight.jsonl", epsilon=2.8, delta=1e-6)
+    tight.add(dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0))
+    with pytest.raises(dp.BudgetExceeded, match="Nothing was counted"):
+        tight.add(SURVEY)
+    given = dp.Ledger(tmp_path / "z.jsonl", epsilon=9.0, delta=1e-6, adjacency="zero-out")
+    with pytest.raises(dp.Unsupported, match="Begin another ledger with adjacency replace-one"):
+        given.add(SURVEY)
     either = dp.Ledger(tmp_path / "b.jsonl", epsilon=9.0, delta=1e-6, adjacency="replace-one")
     either.add(TRAINING)
     either.add(SURVEY)
@@ -414,6 +431,7 @@ def test_what_is_appended_while_others_read_does_not_look_lost(
         return content
 
     monkeypatch.setattr(HashChain, "_content", slowly)
+    os.utime(ledger.path)  # a file that is as it was left is not read again
     assert [len(ledger.entries) for _ in range(3)] == [0, 1, 2]
 
 
@@ -594,4 +612,21 @@ def test_an_entry_says_what_it_is(tmp_path: Path) -> None:
     assert isinstance(entry, Entry)
     assert entry.describe() == (
         "1. 2026-01-31T00:00:00Z Gaussian noise (noise multiplier 20) (a table), cohort north"
+    )
+
+
+@pytest.mark.parametrize("choice", ["fixed", "adaptive"])
+def test_everybody_is_in_a_release_without_a_cohort_whenever_it_comes(
+    tmp_path: Path, choice: str
+) -> None:
+    ledger = begun(tmp_path, choice)
+    for cohort in ("north", None, "south", None):
+        ledger.add(NOISE, cohort=cohort)
+    three = dp.account(NOISE * 3).epsilon(delta=1e-6)
+    for cohort in ("north", "south"):
+        assert ledger.total(cohort=cohort).lower == pytest.approx(three.lower, rel=1e-6)
+    alone = dp.Ledger(tmp_path / "alone.jsonl", epsilon=3.0, delta=1e-6, choice=choice)
+    alone.add(NOISE * 3)
+    assert float(ledger.remaining().lower) == pytest.approx(
+        float(alone.remaining().lower), rel=1e-6
     )

@@ -117,18 +117,53 @@ FORGED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
     "cost null": (set_to(2, "cost", None), "cost must be a number where releases are adaptive"),
     "no cost": (without(2, "cost"), "cost: it is missing"),
     "cost too small by 0.09 %": (
-        lambda records: records[2].update(cost=records[2]["cost"] * (1 - 9e-4)),
+        lambda records: records[2].update(cost=[cost * (1 - 9e-4) for cost in records[2]["cost"]]),
         "its cost is",
     ),
-    "cost 0": (set_to(2, "cost", 0.0), "its cost is 0; computed now"),
-    "cost text": (set_to(2, "cost", "x"), "cost: it must be of type number"),
-    "limit": (set_to(0, "limit", 1e9), "limit must be at most"),
-    "limit null": (set_to(0, "limit", None), "limit must be a number"),
-    "limit beyond by 1e-6": (
-        lambda records: records[0].update(limit=records[0]["limit"] * (1 + 1e-6)),
+    "one cost too small by 0.09 %": (
+        lambda records: records[2]["cost"].__setitem__(1, records[2]["cost"][1] * (1 - 9e-4)),
+        "its cost is",
+    ),
+    "cost 0": (set_to(2, "cost", [0.0] * 3), "its cost is 0; computed now"),
+    "cost of one order": (set_to(2, "cost", 1e9), "cost must have 3 entries; got 1"),
+    "cost text": (set_to(2, "cost", "x"), "cost: it must be of type array or it must be of type number"),
+    "limit": (set_to(0, "limit", [1e9] * 3), "limit must be at most"),
+    "one limit": (
+        lambda records: records[0]["limit"].__setitem__(0, records[0]["limit"][0] * 1.01),
         "limit must be at most",
     ),
-    "order 1": (set_to(0, "order", 1.0), "order must be"),
+    "limit of one order": (set_to(0, "limit", 0.1), "limit must have one entry for each order"),
+    "no orders": (lambda records: records[0].update(order=[], limit=[]), "order must have an entry"),
+    "other orders": (
+        lambda records: records[0].update(order=[order * 0.9 for order in records[0]["order"]]),
+        "limit must be at most",
+    ),
+    "an order twice": (
+        lambda records: records[0].update(
+            order=[*records[0]["order"], records[0]["order"][0]],
+            limit=[*records[0]["limit"], records[0]["limit"][0]],
+        ),
+        "limit must be at most",
+    ),
+    "expected": (
+        lambda records: records[0].update(
+            expected={"mechanism": {"kind": "Gaussian", "noise_multiplier": 0.1}}
+        ),
+        "expected must fit the budget",
+    ),
+    "expected beside the limits": (
+        lambda records: records[0].update(
+            expected={"mechanism": {"kind": "Gaussian", "noise_multiplier": 6.0}}
+        ),
+        "limit must be at most",
+    ),
+    "expected number": (set_to(0, "expected", {"mechanism": 5}), "expected: "),
+    "limit null": (set_to(0, "limit", None), "limit must be a number"),
+    "limit beyond by 1e-6": (
+        lambda records: records[0].update(limit=[one * (1 + 1e-6) for one in records[0]["limit"]]),
+        "limit must be at most",
+    ),
+    "order 1": (set_to(0, "order", [1.0] * 3), "order must be"),
     "unknown kind": (set_to(2, "kind", "relase"), "kind must be 'release' or 'checkpoint'; got 'relase'"),
     "kind list": (set_to(2, "kind", ["release"]), "kind must be"),
     "second header": (lambda records: records.append(records[0]), "kind must be"),
@@ -144,8 +179,8 @@ FORGED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
     "delta 2": (set_to(0, "delta", 2), "delta: it must be less than 1; got 2"),
     "choice": (set_to(0, "choice", "whatever"), "choice: it must be 'adaptive' or"),
     "no choice": (without(0, "choice"), "choice: it is missing"),
-    "format": (set_to(0, "format", True), "format: it must be 1; got True"),
-    "later format": (set_to(0, "format", 2), "format: it must be 1; got 2"),
+    "format": (set_to(0, "format", True), "format: it must be 1 or 2; got True"),
+    "later format": (set_to(0, "format", 3), "format: it must be 1 or 2; got 3"),
     "adjacency": (set_to(0, "adjacency", "whatever"), "adjacency must be one of"),
     "note with ESC": (set_to(2, "note", "a\x1b[31m"), "note must be text of one line"),
     "unit with ESC": (set_to(0, "unit", "\x1b"), "unit must be text of one line"),
@@ -236,15 +271,16 @@ def test_a_forged_ledger_is_not_confirmed(
 
 def test_costs_are_added_up_as_they_are_computed_now_or_were_counted(tmp_path: Path) -> None:
     records = adaptive(tmp_path)
-    records[2] |= {"cost": 0.0, "exceeded": False}
+    records[2] |= {"cost": [0.0] * 3, "exceeded": False}
     low = dp.Ledger(written(tmp_path / "low.jsonl", records[:3]))
     assert low.total().upper == float("inf")
     assert low.odometer() == float("inf")
     records = records[:2]
-    records[1]["cost"] *= 2.0
+    records[1]["cost"] = [2.0 * cost for cost in records[1]["cost"]]
     high = dp.Ledger(written(tmp_path / "high.jsonl", records))
     spent = 1.0 - float(high.remaining().lower)
-    assert spent == pytest.approx(records[1]["cost"] / records[0]["limit"], rel=1e-12)
+    shares = [c / limit for c, limit in zip(records[1]["cost"], records[0]["limit"], strict=True)]
+    assert spent == pytest.approx(min(shares), rel=1e-12)
     assert Ledger.verify(high.path) == ()
 
 

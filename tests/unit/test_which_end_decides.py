@@ -90,8 +90,11 @@ def test_verify_calls_only_what_certainly_exceeds_a_contradiction(
     ledger.add(RUN, despite_budget=True)
     (entry,) = ledger.entries
     assert entry.exceeded
-    assert not ledger._certainly_exceeds([entry])
-    assert ledger._certainly_exceeds([entry, entry])  # at least 5.5: twice the lower end is more
+    running = ledger._begun(str(dp.account(RUN).adjacency))
+    running.take([entry])
+    assert not ledger._certainly_exceeds(running, None)
+    running.take([entry])
+    assert ledger._certainly_exceeds(running, None)  # at least 5.5: twice the lower end is more
     assert dp.Ledger.verify(ledger.path) == ()
 
 
@@ -99,13 +102,14 @@ def test_the_filter_of_a_ledger_adds_up_upper_ends(tmp_path: Path) -> None:
     path = tmp_path / "budget.jsonl"
     ledger = dp.Ledger(path, epsilon=20.0, delta=DELTA, order=ORDER)
     assert ledger.filter is not None
-    assert ledger.filter.limit > 5 * PER_EPOCH
-    entry = ledger.add(RUN)
-    assert entry.cost == pytest.approx(5 * PER_EPOCH, rel=1e-6)
-    assert float(entry.cost or 0.0) >= 5 * PER_EPOCH
-    share = 5 * PER_EPOCH / ledger.filter.limit
+    (limit,) = ledger.filter.limits
+    assert limit > 5 * PER_EPOCH
+    (cost,) = ledger.add(RUN).cost or ()
+    assert cost == pytest.approx(5 * PER_EPOCH, rel=1e-6)
+    assert cost >= 5 * PER_EPOCH
+    share = 5 * PER_EPOCH / limit
     assert float(ledger.remaining().lower) <= 1 - share
-    assert f"{100 * share:.1f}% of the limit" in ledger.total().context
+    assert f"guarantee 20 (the budget); {100 * share:.1f}% used" in ledger.total().context
 
 
 def test_a_budget_refuses_what_may_exceed_it(ends: tuple[float, float]) -> None:

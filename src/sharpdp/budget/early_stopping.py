@@ -22,9 +22,8 @@ from sharpdp._validate import (
     nonnegative,
     short_repr,
 )
-from sharpdp.accounting import account
-from sharpdp.bounds.registry import only_ours
 from sharpdp.bracket import Bracket
+from sharpdp.budget.filters import by_our_theorems
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, BestOf, LastIterate, Mechanism
 from sharpdp.numerics.special import down
@@ -180,8 +179,7 @@ def ex_post_epsilon(
                     "looks at results that are kept secret reveals them. Take the number of the whole "
                     "plan and a number of steps that is fixed in advance."
                 )
-        with only_ours():
-            answer = account(mechanism, adjacency=notion, group_size=group_size)
+        answer = by_our_theorems(mechanism, adjacency=notion, group_size=group_size)
         notion = answer.adjacency
         epsilons.append(float(answer.epsilon(delta=share).upper))
     return ExPostEpsilon(whole, answer.adjacency, answer.group_size, ends, parts, tuple(epsilons))

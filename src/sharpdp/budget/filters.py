@@ -10,16 +10,19 @@ stopped at a limit that was fixed before:
 - mu^2 of Gaussian noise, and of nothing but Gaussian noise (smith2022).
 
 The trade-off function itself may not: stopping when the composed trade-off function falls below a target
-is no filter (arXiv 2602.06756); tests hold a counterexample.
+is no filter (arXiv 2602.06756); tests hold a counterexample. But mechanisms that are written down in
+advance may be run in any order and left out, as results suggest (`sharpdp.budget.reserve`), and several
+orders may share delta; docs/filters.md has the proofs.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -27,16 +30,18 @@ import numpy as np
 from sharpdp._validate import nonnegative, open_probability, positive, renyi_order
 from sharpdp.accounting import Guarantee, account
 from sharpdp.bounds.registry import only_ours
-from sharpdp.errors import Unsupported
-from sharpdp.mechanisms import Adjacency, Gaussian, Mechanism
-from sharpdp.mechanisms.composed import checked_group_size
-from sharpdp.numerics.special import up
+from sharpdp.budget.reserve import Reserve
+from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.mechanisms import Adjacency, ApproximateDP, Gaussian, Mechanism, Sequence
+from sharpdp.mechanisms.composed import checked_group_size, in_groups
+from sharpdp.numerics.special import down, up
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.renyi import RenyiCurve
 from sharpdp.renyi.curve import Proportional
+from sharpdp.targets import Target
 from sharpdp.tradeoff import TradeoffCurve
 
-__all__ = ["Filter", "GaussianFilter", "RenyiFilter", "ZcdpFilter"]
+__all__ = ["AdaptiveFilter", "Filter", "GaussianFilter", "RenyiFilter", "ZcdpFilter", "fits"]
 
 Kept = TypeVar("Kept", bound="Filter")
 
@@ -45,6 +50,39 @@ _HALVINGS = 200
 
 _LEVELS = 16
 """Levels of an odometer below and above the limit, each a factor of the square root of two."""
+
+SHARES = (
+    (0.65, Fraction(58, 100)),
+    (1.0, Fraction(40, 100)),
+    (4.0, Fraction(2, 100)),
+)
+"""Orders that share delta where nothing is known of what will be run, and the share of each.
+
+An order is said by (order - 1) in units of that which suits Gaussian noise best. Sampled Gaussian noise
+wants a smaller one, pure DP a larger one, and a large order hardly notices that its share is small.
+"""
+
+
+def by_our_theorems(
+    mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+) -> Guarantee:
+    """The answer of `account` without what others state: it counts on when their theorems are gone."""
+    with only_ours():
+        return account(mechanism, adjacency=adjacency, group_size=group_size)
+
+
+def _reveals(mechanism: Mechanism) -> bool:
+    """Whether a part of it uses records without noise, so that no budget allows it."""
+    return any(part.uses_records and not part.adds_noise for part, _ in mechanism.parts())
+
+
+def fits(answer: Guarantee, *, epsilon: float, delta: float) -> bool:
+    """Whether a guarantee is certainly within a budget: the one place where the two are compared.
+
+    >>> fits(account(Gaussian(noise_multiplier=4.0)), epsilon=1.1, delta=1e-6)
+    True
+    """
+    return Target("epsilon", epsilon, delta).is_met(answer)
 
 
 @dataclass(frozen=True)
@@ -97,10 +135,46 @@ class Filter(ABC):
         Raises:
             Unsupported: nothing finite is known about this mechanism in this quantity.
         """
-        if any(part.uses_records and not part.adds_noise for part, _ in mechanism.parts()):
+        if _reveals(mechanism):
             return math.inf
-        with only_ours():
-            return self._cost(mechanism, adjacency, checked_group_size(group_size))
+        return self._cost(mechanism, adjacency, checked_group_size(group_size))
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The limits of which one must be kept: the only one."""
+        return (self.limit,)
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What is added up against each of `limits`."""
+        return (self.quantity,)
+
+    def costs(
+        self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+    ) -> tuple[float, ...]:
+        """The cost of one mechanism against each of `limits`.
+
+        Args:
+            mechanism: What is to be run.
+            adjacency: Which data sets are neighbors, as in `cost`.
+            group_size: In how many records neighbors differ at most.
+
+        Returns:
+            The costs, rounded upwards.
+
+        Raises:
+            Unsupported: nothing finite is known about this mechanism in this quantity.
+        """
+        return (self.cost(mechanism, adjacency=adjacency, group_size=group_size),)
+
+    @property
+    def share_aside(self) -> float:
+        """The share of the budget that is set aside for mechanisms that are written down: nothing."""
+        return 0.0
+
+    def reserve(self) -> Reserve:
+        """What is set aside: nothing."""
+        return Reserve.of(())
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
         """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
@@ -115,8 +189,7 @@ class Filter(ABC):
         Raises:
             InvalidArgument: there is no notion of that name.
         """
-        with only_ours():
-            return account(self._at_limit(), adjacency=adjacency)
+        return by_our_theorems(self._at_limit(), adjacency=adjacency)
 
     @classmethod
     @abstractmethod
@@ -189,7 +262,7 @@ class RenyiFilter(Filter):
     def _cost(
         self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
     ) -> float:
-        answer = account(mechanism, adjacency=adjacency, group_size=group_size)
+        answer = by_our_theorems(mechanism, adjacency=adjacency, group_size=group_size)
         value = float(answer.renyi(order=self.order).upper)
         if math.isfinite(value):
             return value
@@ -308,6 +381,236 @@ class GaussianFilter(Filter):
         return TradeoffCurve.gaussian(mu=mu)
 
 
+@underflow_is_zero_in_methods
+@dataclass(frozen=True)
+class AdaptiveFilter:
+    """Sets aside what is expected, and adds up Renyi divergences of a few orders for everything else.
+
+    What is expected is written down when the filter is made. Its parts may then be run in any order, as
+    results suggest, and left out: they cost what the plan costs, and nothing is lost. Gaussian noise may
+    be run with other noise as long as the sum of mu^2 is that of the plan, steps of Poisson batches in
+    other runs, and a run in epochs may end early. For what is not expected, Renyi divergences are added
+    up. Where several orders share delta, one of their limits must be kept, and it does not matter which.
+
+    Holds when: all of it is fixed before anything is released, and each mechanism's divergence is at most
+    its cost, given all that was released before.
+
+    Args:
+        epsilon: Target, above 0.
+        delta: Target, in (0, 1).
+        orders: One filter per order; none if what is expected takes all of the budget.
+        expected: What is set aside; None for nothing.
+        group_size: Records that one protected unit has in what is expected.
+        adjacency: Which data sets are neighbors, in words; None for mechanisms that are about any.
+
+    >>> run = Gaussian(noise_multiplier=10.0) * 40
+    >>> AdaptiveFilter.for_target(epsilon=2.93, delta=1e-6, expected=run).reserve().covers(run)
+    True
+    """
+
+    epsilon: float
+    delta: float
+    orders: tuple[RenyiFilter, ...]
+    expected: Mechanism | None = None
+    group_size: int = 1
+    adjacency: str | None = None
+
+    @classmethod
+    def for_target(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        order: float | None = None,
+        expected: Mechanism | None = None,
+        adjacency: Adjacency | str | None = None,
+        group_size: int = 1,
+    ) -> AdaptiveFilter:
+        """The filter that guarantees (epsilon, delta)-DP.
+
+        Args:
+            epsilon: Target, above 0.
+            delta: Target, in (0, 1).
+            order: The only order, above 1; None takes the one that suits what is expected, or several
+                that share delta if nothing is.
+            expected: What is set aside; None for nothing.
+            adjacency: Which data sets are neighbors, for what is expected.
+            group_size: Records that one protected unit has in what is expected.
+
+        Returns:
+            The filter with the largest limits that are certified.
+
+        Raises:
+            InvalidArgument: a number is out of range, or what is expected exceeds the target.
+            Unsupported: no theorem covers what is expected.
+        """
+        most, share = positive(epsilon=epsilon), open_probability(delta=delta)
+        size = checked_group_size(group_size)
+        if expected is not None:
+            answer = by_our_theorems(expected, adjacency=adjacency, group_size=size)
+            if not fits(answer, epsilon=most, delta=share):
+                raise InvalidArgument(
+                    f"expected must fit the budget of epsilon={most:g} at delta={share:g}; got "
+                    f"{expected.describe()}, for which {answer.epsilon(delta=share)}."
+                )
+            chosen = _best_order(most, share, answer) if order is None else renyi_order(order=order)
+            before = _grouped(expected, size)
+            limit = _largest(
+                lambda value: Sequence([*before, *_curve(chosen, value)]),
+                most,
+                share,
+                top=most,
+                adjacency=answer.adjacency,
+                within=1e-4,
+            )
+            orders = (RenyiFilter(limit, chosen),) if limit > 0.0 else ()
+            return cls(most, share, orders, expected, size, str(answer.adjacency))
+        if order is not None:
+            made = RenyiFilter.for_target(epsilon=most, delta=share, order=order)
+            return cls(most, share, (made,))
+        gaussian = _best_order(most, share) - 1.0
+        several = (
+            RenyiFilter.for_target(
+                epsilon=most,
+                delta=down(Fraction(share) * part),
+                order=round(1.0 + factor * gaussian, 6),
+            )
+            for factor, part in SHARES
+        )
+        return cls(most, share, tuple(made for made in several if made.limit > 0.0))
+
+    @property
+    def quantity(self) -> str:
+        """What is added up."""
+        words = [] if self.expected is None else ["what is expected"]
+        if len(self.orders) == 1:
+            words.append(self.orders[0].quantity)
+        elif self.orders:
+            listed = ", ".join(f"{made.order:.4g}" for made in self.orders)
+            words.append(f"Renyi divergences of the orders {listed}")
+        return ", then ".join(words)
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The limit of each order, of which one must be kept."""
+        return tuple(made.limit for made in self.orders)
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What is added up against each of `limits`."""
+        return tuple(made.quantity for made in self.orders)
+
+    def costs(
+        self, mechanism: Mechanism, *, adjacency: Adjacency | str | None = None, group_size: int = 1
+    ) -> tuple[float, ...]:
+        """The divergences of a mechanism that is not expected, one for each order.
+
+        Args:
+            mechanism: What is to be run.
+            adjacency: Which data sets are neighbors; None for the default of the mechanism.
+            group_size: In how many records neighbors differ at most.
+
+        Returns:
+            The costs, rounded upwards; some may be infinite, and all without noise.
+
+        Raises:
+            Unsupported: it is infinite at all orders.
+        """
+        if not self.orders:
+            return ()
+        answer = by_our_theorems(mechanism, adjacency=adjacency, group_size=group_size)
+        found = tuple(float(answer.renyi(order=made.order).upper) for made in self.orders)
+        if _reveals(mechanism) or not all(map(math.isinf, found)):
+            return found
+        raise Unsupported(
+            f"mechanism must have a finite {self.orders[0].quantity}; got {mechanism.describe()}. Say "
+            "that it is expected when the budget is begun, or fix all releases in advance."
+        )
+
+    @cached_property
+    def share_aside(self) -> float:
+        """The share of the budget that is set aside: what is expected has that share of epsilon."""
+        if self.expected is None:
+            return 0.0
+        alone = by_our_theorems(self.expected, adjacency=self.adjacency, group_size=self.group_size)
+        share = float(alone.epsilon(delta=self.delta).upper) / self.epsilon
+        return min(share, 1.0) if self.orders else 1.0
+
+    def reserve(self) -> Reserve:
+        """What is set aside."""
+        parts = () if self.expected is None else self.expected.parts()
+        return Reserve.of(in_groups(parts, self.group_size))
+
+    def is_certified(self) -> bool:
+        """Whether the limits, computed again, guarantee the target."""
+        if not self.orders:
+            return self.expected is not None and fits(
+                self.promise(), epsilon=self.epsilon, delta=self.delta
+            )
+        before = [] if self.expected is None else _grouped(self.expected, self.group_size)
+        shares = Fraction(0)
+        for made in self.orders:
+            answer = by_our_theorems(
+                Sequence([*before, made._at_limit()]), adjacency=self.adjacency
+            )
+            shares += Fraction(float(answer.delta(epsilon=self.epsilon).upper))
+        return shares <= Fraction(self.delta)
+
+    def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
+        """What the whole interaction has, however mechanisms are chosen, if one of the limits is kept.
+
+        Args:
+            adjacency: The neighbors for which all costs were computed; None for those of what is
+                expected, or any.
+
+        Returns:
+            A Guarantee with an upper side; of several orders it knows the target only.
+
+        Raises:
+            InvalidArgument: there is no notion of that name.
+        """
+        if len(self.orders) > 1:
+            return by_our_theorems(
+                ApproximateDP(epsilon=self.epsilon, delta=self.delta), adjacency=adjacency
+            )
+        before = [] if self.expected is None else _grouped(self.expected, self.group_size)
+        after = [made._at_limit() for made in self.orders]
+        return by_our_theorems(Sequence([*before, *after]), adjacency=adjacency or self.adjacency)
+
+    def odometer(self, spent: Iterable[float], *, delta: float) -> float:
+        """A bound on the privacy loss so far that holds at all times at once, with probability 1 - delta.
+
+        Args:
+            spent: The sum of costs so far, for each order.
+            delta: Probability with which any reading may be wrong, in (0, 1).
+
+        Returns:
+            The smallest of the readings at all orders, each of which has an equal share of delta.
+
+        Raises:
+            Unsupported: something is expected, which is not added up.
+        """
+        if self.expected is not None:
+            raise Unsupported(
+                "an odometer adds up Renyi divergences; got a budget with what is expected, which is "
+                "covered as a whole."
+            )
+        part = open_probability(delta=delta) / len(self.orders) * (1.0 - 1e-15)
+        return min(
+            made.odometer(sum_, delta=part) for made, sum_ in zip(self.orders, spent, strict=True)
+        )
+
+
+def _grouped(mechanism: Mechanism, group_size: int) -> list[Mechanism]:
+    """What is run, as groups see it."""
+    return [part * times for part, times in in_groups(mechanism.parts(), group_size)]
+
+
+def _curve(order: float, value: float) -> list[RenyiCurve]:
+    """What has this divergence; nothing for 0."""
+    return [RenyiCurve(orders=(order,), values=(value,))] if value > 0.0 else []
+
+
 def _rho(part: Mechanism, adjacency: Adjacency | str | None) -> Fraction:
     """The zCDP parameter of a mechanism that is not composed of others, not below the exact one."""
     if type(part) is Gaussian:
@@ -315,7 +618,7 @@ def _rho(part: Mechanism, adjacency: Adjacency | str | None) -> Fraction:
     if isinstance(part, RenyiCurve) and isinstance(part.function, Proportional):
         return Fraction(part.function.rho)
     if not isinstance(part, RenyiCurve):
-        pure = float(account(part, adjacency=adjacency).epsilon(delta=0.0).upper)
+        pure = float(by_our_theorems(part, adjacency=adjacency).epsilon(delta=0.0).upper)
         if math.isfinite(pure):
             return Fraction(pure) ** 2 / 2
     raise Unsupported(
@@ -324,28 +627,45 @@ def _rho(part: Mechanism, adjacency: Adjacency | str | None) -> Fraction:
     )
 
 
-def _best_order(epsilon: float, delta: float) -> float:
-    """The order at which the target admits most Gaussian noise; any order is safe."""
+def _best_order(epsilon: float, delta: float, suited: Guarantee | None = None) -> float:
+    """The order at which a target admits most of what it should suit, or else of Gaussian noise.
+
+    Any order is safe.
+    """
     orders = 1.0 + np.geomspace(0.01, 1e6, 400)
     # what canonne2020 Proposition 12 leaves of epsilon at this order
     limits = epsilon - np.log1p(-1.0 / orders) + (math.log(delta) + np.log(orders)) / (orders - 1.0)
-    return float(np.round(orders[int(np.argmax(limits / orders))], 6))
+    costs = orders
+    if suited is not None:
+        open_ = (limits > 0.0) & (orders < 1e4)
+        orders, limits = orders[open_][::4], limits[open_][::4]
+        costs = np.array([float(suited.renyi(order=float(order)).upper) for order in orders])
+        if not np.any(np.isfinite(costs) & (costs > 0.0)):
+            return _best_order(epsilon, delta)
+    return float(np.round(orders[int(np.argmax(limits / costs))], 6))
 
 
 def _largest(
-    curve: Callable[[float], Mechanism], epsilon: float, delta: float, *, top: float
+    curve: Callable[[float], Mechanism],
+    epsilon: float,
+    delta: float,
+    *,
+    top: float,
+    adjacency: Adjacency | str | None = None,
+    within: float = 1e-12,
 ) -> float:
-    """The largest parameter whose upper epsilon at this delta is certainly within the target."""
+    """The largest parameter, nearly, whose upper delta at this epsilon is certainly within the target."""
 
-    def fits(value: float) -> bool:
-        return float(account(curve(value)).delta(epsilon=epsilon).upper) <= delta
+    def is_within(value: float) -> bool:
+        answer = by_our_theorems(curve(value), adjacency=adjacency)
+        return float(answer.delta(epsilon=epsilon).upper) <= delta
 
     low, high = 0.0, nonnegative(top=top)
-    if high > 0.0 and fits(high):
+    if high > 0.0 and is_within(high):
         return high
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if middle in (low, high) or high - low <= 1e-12 * high:
+        if middle in (low, high) or high - low <= within * high:
             break
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (middle, high) if is_within(middle) else (low, middle)
     return low

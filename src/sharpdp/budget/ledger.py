@@ -8,6 +8,8 @@ import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ from sharpdp._validate import (
     flag,
     has_entries,
     invalid,
-    is_among,
     one_line,
     open_probability,
     positive,
@@ -25,18 +26,19 @@ from sharpdp._validate import (
 )
 from sharpdp.accounting import Guarantee, account
 from sharpdp.batches.scheme import pluralize
-from sharpdp.bounds.registry import only_ours
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.cohorts import folded, near_miss
-from sharpdp.budget.filters import RenyiFilter
+from sharpdp.budget.filters import AdaptiveFilter, RenyiFilter, by_our_theorems, fits
 from sharpdp.budget.ledger_records import (
-    CHOICES,
     FORMAT,
     checked,
+    checked_choice,
     checked_header,
     checked_release,
 )
+from sharpdp.budget.meter import Meter
 from sharpdp.budget.moments import moment
+from sharpdp.budget.running import Running
 from sharpdp.errors import (
     BudgetExceeded,
     Contradiction,
@@ -47,7 +49,7 @@ from sharpdp.errors import (
 )
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms import Sequence as InSequence
-from sharpdp.mechanisms.composed import Parts, checked_group_size, in_groups, notion
+from sharpdp.mechanisms.composed import Parts, checked_group_size, common, in_groups, notion
 from sharpdp.nearest_word import hint
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
@@ -69,6 +71,9 @@ SLACK = 1e-9
 PROOF = "only a head that was kept elsewhere proves that no release is missing or changed"
 """What a ledger that agrees with itself does not show."""
 
+_CHOSEN = {"adaptive": "chosen adaptively", "fixed": "fixed in advance"}
+"""How releases were chosen, in a sentence."""
+
 SHORTEST_SECRET = 16
 """Bytes that tell runs apart, at least; fewer could be guessed from their fingerprint."""
 
@@ -88,7 +93,8 @@ class Entry:
         key: A name under which it is counted once; None if it has none.
         plan_hash: SHA-256 of its plan.
         report_hash: SHA-256 of the report file that came with it; None if there was none.
-        cost: Its Renyi divergence in an adaptive ledger; None in one that is fixed in advance.
+        cost: Its Renyi divergence at each order of the filter of an adaptive ledger, as far as it is not
+            expected; None if releases are fixed.
         exceeded: Whether it was added although the budget did not allow it.
         run: Fingerprint of the run that it is, in this ledger; None if it is not known.
         batches: Fingerprint of the key that its batches were drawn from; None if it is not known.
@@ -104,7 +110,7 @@ class Entry:
     key: str | None
     plan_hash: str
     report_hash: str | None
-    cost: float | None
+    cost: tuple[float, ...] | None
     exceeded: bool
     run: str | None = None
     batches: str | None = None
@@ -133,10 +139,12 @@ class Ledger(Tabular):
     **How releases are chosen** decides what may be claimed:
 
     - "adaptive" (default): the next release, its noise included, may depend on all earlier results. Then
-      only a filter is sound: a Renyi divergence of an order that is fixed when the ledger is begun adds
-      up, and releases that would exceed the limit are refused. The claim is the budget itself.
-    - "fixed in advance": the list of releases does not depend on results (a plan, a schedule). Then they
-      are composed exactly, with both sides, and the claim is the composed epsilon, which is smaller.
+      only a filter is sound: Renyi divergences of orders that are fixed when the ledger is begun add up,
+      and releases that would exceed the limit are refused. The claim is the budget itself. What is
+      `expected` when the ledger is begun is set aside instead, and costs what it costs by itself: its
+      parts may be run in any order, and left out.
+    - "fixed": the list of releases does not depend on results (a plan, a schedule). Then they are
+      composed exactly, with both sides, and the claim is the composed epsilon, which is smaller.
 
     **Whom it is about.** Neighbors differ in one protected unit. `group_size` says how many records a
     unit has in a release. Cohorts are disjoint groups of people, fixed without looking at the protected
@@ -148,12 +156,16 @@ class Ledger(Tabular):
         path: The file, in a folder that exists.
         epsilon: The budget at `delta`, above 0; needed for a new ledger.
         delta: The delta of the budget, in (0, 1); needed for a new ledger.
-        choice: "adaptive" or "fixed in advance"; None means adaptive for a new ledger.
-        adjacency: Which data sets are neighbors, in words such as "replace-one". None takes what the
-            plans of all releases say, or else a notion for which all of them have a theorem; in an
-            adaptive ledger what the first release says, which must not depend on results.
+        choice: "adaptive" or "fixed" (in advance); None means adaptive for a new ledger.
+        adjacency: Which data sets are neighbors, in words such as "replace-one". None takes the first
+            notion that a plan states and for which all releases have a theorem, or else one for which all
+            have; releases so far are computed again when it changes, and what does not fit then is
+            refused. In an adaptive ledger the claim is about results that end with this notion.
         unit: What is protected, in a word or two, such as "person"; "record" by default.
-        order: Order of the Renyi filter of an adaptive ledger; None takes one that suits Gaussian noise.
+        order: Order of the Renyi filter of an adaptive ledger; None takes the one that suits what is
+            expected, or several that share delta if nothing is.
+        expected: For an adaptive ledger, what is expected to be released: a mechanism, a `Plan`, or the
+            name of a plan file or of a report. None (default) expects nothing.
         cohorts: Names of all cohorts; any other one must be said to be new. None for a ledger that learns
             them from its releases.
 
@@ -163,9 +175,7 @@ class Ledger(Tabular):
 
     >>> from tempfile import mkdtemp
     >>> from sharpdp.mechanisms import Gaussian
-    >>> ledger = Ledger(
-    ...     Path(mkdtemp()) / "budget.jsonl", epsilon=3.0, delta=1e-6, choice="fixed in advance"
-    ... )
+    >>> ledger = Ledger(Path(mkdtemp()) / "budget.jsonl", epsilon=3.0, delta=1e-6, choice="fixed")
     >>> _ = ledger.add(Gaussian(noise_multiplier=4.0), note="first table")
     >>> print(f"{ledger.total():.3f}", ledger.would_exceed(Gaussian(noise_multiplier=1.0)))
     1.060 to 1.061 True
@@ -181,26 +191,26 @@ class Ledger(Tabular):
         adjacency: Adjacency | str | None = None,
         unit: str | None = None,
         order: float | None = None,
+        expected: Mechanism | Plan | str | Path | None = None,
         cohorts: Iterable[str] | None = None,
     ) -> None:
         """Open the ledger, or begin it."""
         said = {
             "epsilon": None if epsilon is None else positive(epsilon=epsilon),
             "delta": None if delta is None else open_probability(delta=delta),
-            "choice": _checked_choice(choice),
+            "choice": None if choice is None else checked_choice(choice),
             "adjacency": None if adjacency is None else str(notion(adjacency)),
             "unit": None if unit is None else one_line(unit=unit),
-            "order": None if order is None else renyi_order(order=order),
+            "order": None if order is None else (renyi_order(order=order),),
+            "expected": None if expected is None else _plan_of(expected, "expected")[0],
             "cohorts": None if cohorts is None else _declared(cohorts),
         }
         self._chain = HashChain(free_path_of(path=path))
         self._mutex = threading.RLock()
         self._header: dict[str, Any] = {}
-        self._entries: list[Entry] = []
-        self._spelled: dict[str, str] = {}
-        self._read: tuple[int, str] = (0, "")
+        self._forget()
         self._totals: dict[Any, Guarantee] = {}
-        self._costs: dict[Any, float] = {}
+        self._costs: dict[Any, tuple[float, ...]] = {}
         if not self._chain.exists():
             with self._chain.locked():
                 if not self._chain.exists():  # nobody else has begun it meanwhile
@@ -212,6 +222,19 @@ class Ledger(Tabular):
                     f"{name} must be that of the ledger at {str(self.path)!r}, "
                     f"{self._header[name]!r}; got {value!r}. A budget is fixed when a ledger is begun."
                 )
+
+    def _forget(self) -> None:
+        """Know of no release."""
+        self._entries: list[Entry] = []
+        self._spelled: dict[str, str] = {}
+        self._read: tuple[int, str] = (0, "")
+        self._named: dict[str, list[Entry]] = {}
+        self._runs: dict[str, list[Entry]] = {}
+        self._alike: dict[Any, Entry] = {}
+        self._stated: dict[str, None] = {}
+        self._notions: list[str | None] = []
+        self._shared: tuple[Adjacency, ...] = (Adjacency.NEIGHBORS,)
+        self._running: Running | None = None
 
     @property
     def path(self) -> Path:
@@ -230,7 +253,7 @@ class Ledger(Tabular):
 
     @property
     def choice(self) -> str:
-        """How releases are chosen: "adaptive" or "fixed in advance"."""
+        """How releases are chosen: "adaptive" or "fixed"."""
         return str(self._header["choice"])
 
     @property
@@ -245,11 +268,16 @@ class Ledger(Tabular):
         return self._chain.head
 
     @property
-    def filter(self) -> RenyiFilter | None:
-        """The filter of an adaptive ledger; None for one that is fixed in advance."""
-        if self.choice != "adaptive":
-            return None
-        return RenyiFilter(self._header["limit"], self._header["order"])
+    def filter(self) -> AdaptiveFilter | None:
+        """The filter of an adaptive ledger; None if releases are fixed."""
+        found: AdaptiveFilter | None = self._header["filter"]
+        return found
+
+    @property
+    def expected(self) -> Plan | None:
+        """What is set aside in an adaptive ledger; None if nothing is."""
+        found: Plan | None = self._header["expected"]
+        return found
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -262,8 +290,9 @@ class Ledger(Tabular):
         """What must be ensured for the total to hold: by every release, and by all of them together."""
         self._refresh()
         notion = self._notion(())
-        groups = [group for group in self._groups(self._entries, None) if group]
-        needed = [self._guarantee(group, notion).holds_when for group in groups]
+        running = self._sums(notion)
+        groups = [parts for name in self._names(None) if (parts := running.parts_of(name))]
+        needed = [self._guarantee(parts, notion).holds_when for parts in groups]
         own = (entry.mechanism.holds_when for entry in self._entries)
         return tuple(dict.fromkeys(condition for each in (*needed, *own) for condition in each))
 
@@ -285,6 +314,7 @@ class Ledger(Tabular):
         run: bytes | None = None,
         batches: bytes | None = None,
         new_cohort: bool = False,
+        again: bool = False,
         despite_budget: bool = False,
     ) -> Entry:
         """Count one release. Call it before the release: what is not counted must not be released.
@@ -308,6 +338,9 @@ class Ledger(Tabular):
                 added up as if each drew its batches independently.
             new_cohort: True says that a cohort is a new one, although its name is almost that of a known
                 one, or is none of those that were declared.
+            again: True says that a file whose plan is in the ledger is a second run. Without it such a
+                file is refused, since it may be the same release again; what is given as a mechanism or
+                a `Plan` is always counted.
             despite_budget: True counts what has been released already, although it exceeds the budget.
 
         Returns:
@@ -315,13 +348,15 @@ class Ledger(Tabular):
 
         Raises:
             BudgetExceeded: it would exceed the budget. Nothing was counted.
-            InvalidArgument: a value is out of range, the report is not confirmed, the key belongs to
-                another release, another release drew the same batches, or the file cannot be written.
+            InvalidArgument: a value is out of range, the report is not confirmed, its plan is in the
+                ledger, the key belongs to another release, another release drew the same batches, or
+                the file cannot be written.
             WrongType: a value has the wrong type.
             Unsupported: no theorem covers the release together with the others, or its cost in the
                 filter is infinite, or it cannot be written as a plan.
         """
         plan, report_hash = _plan_of(release)
+        is_second = flag(again=again) or not isinstance(release, str | Path)
         if group_size is not None:
             plan = replace(plan, group_size=checked_group_size(group_size))
         record: dict[str, Any] = {
@@ -342,11 +377,14 @@ class Ledger(Tabular):
             if known is not None:
                 return self._repeated(known, record)
             self._check_new_batches(record.get("batches"))
-            new = self._costed(_entry(record, plan, record["time"], len(self._entries) + 1))
-            new = replace(new, exceeded=self._exceeds(new))
-            if new.exceeded and not despite_budget:
-                raise BudgetExceeded(self._refusal(new))
-            self._chain.append({**record, "cost": new.cost, "exceeded": new.exceeded})
+            new = _entry({**record, "cost": None}, plan, len(self._entries) + 1)
+            if not is_second and record["key"] is None:
+                self._check_new(new)
+            new, refusal = self._weighed(new)
+            if refusal and not despite_budget:
+                raise BudgetExceeded(refusal)
+            cost = self._written_cost(new.cost)
+            self._chain.append({**record, "cost": cost, "exceeded": new.exceeded})
             self._refresh()
             return self._entries[-1]
 
@@ -403,7 +441,7 @@ class Ledger(Tabular):
         """
         self._refresh()
         whom = self._cohort(cohort, new_cohort=new_cohort)
-        return self._exceeds(self._proposed(release, whom, group_size, 1))
+        return self._weighed(self._proposed(release, whom, group_size, 1))[0].exceeded
 
     def affordable(
         self,
@@ -433,7 +471,7 @@ class Ledger(Tabular):
         whom = self._cohort(cohort, new_cohort=new_cohort)
 
         def allowed(times: int) -> bool:
-            return not self._exceeds(self._proposed(release, whom, group_size, times))
+            return not self._weighed(self._proposed(release, whom, group_size, times))[0].exceeded
 
         if not allowed(1):
             return 0
@@ -450,9 +488,10 @@ class Ledger(Tabular):
     ) -> Bracket:
         """What all releases cost together: epsilon at the delta of the budget.
 
-        Fixed in advance: the composed bracket. Adaptive: the upper end is the budget that the filter
-        promises, whatever was chosen (infinite if releases were counted despite the budget), and the
-        lower end is what these releases attain if they were chosen without looking.
+        Fixed: the composed bracket. Adaptive: the upper end is the budget that the filter promises,
+        whatever was chosen (infinite if releases were counted despite the budget), and the lower end is
+        what these releases attain if they were chosen without looking. How much of the budget is used is
+        said by the context, and by `remaining`.
 
         Args:
             cohort: One cohort; None for the worst one.
@@ -471,17 +510,22 @@ class Ledger(Tabular):
         start = "" if since is None else moment(since=since)
         end = None if until is None else moment(until=until, later=True)
         # times are kept to the second, so that their letters are in the order of time
-        entries = [e for e in self._entries if e.time >= start and (end is None or e.time < end)]
-        groups = self._groups(entries, cohort)
-        brackets = [self._composed(group) for group in groups]
+        entries = self._entries
+        running = self._sums(self._notion(()))
+        if start or end is not None:
+            entries = [e for e in entries if e.time >= start and (end is None or e.time < end)]
+            running = self._begun(self._notion(()))
+            running.take(entries)
+        names = self._names(cohort)
+        brackets = [self._composed(running, name) for name in names]
         lower = max(float(bracket.lower) for bracket in brackets)
         upper = max(float(bracket.upper) for bracket in brackets)
         rigor = Rigor.weakest(bracket.rigor for bracket in brackets)
         about = self._notion(()) or Adjacency.NEIGHBORS if entries else self.unit
-        claim = f"{len(entries)} release{'s' if len(entries) != 1 else ''} {self.choice}"
+        claim = f"{pluralize(len(entries), 'release')} {_CHOSEN[self.choice]}"
         if self.filter is not None:
-            spent = max(self._spent(group) for group in groups)
-            within = spent <= self.filter.limit and not any(e.exceeded for e in entries)
+            meters = [running.meter_of(name) for name in names]
+            within = not any(m.exceeded for m in meters) and not any(e.exceeded for e in entries)
             upper = (self.epsilon if within else math.inf) if entries else 0.0
             if lower > upper:
                 raise Contradiction(
@@ -489,16 +533,22 @@ class Ledger(Tabular):
                     f"{upper:g} at delta={self.delta:g}, and composed at least {lower:g}. Both cannot be "
                     "true: please report it, with the ledger."
                 )
-            share = spent / self.filter.limit
-            claim += f" ({self.filter.quantity}, {percent(share, ROUND_CEILING)} of the limit)"
+            share = percent(max(meter.used for meter in meters), ROUND_CEILING)
+            claim += (
+                f": guarantee {self.epsilon:g} (the budget); {share} used"
+                if within
+                else ": beyond the budget, no guarantee"
+            )
         context = f"at delta={self.delta:g} | {claim}, {about}"
         return Bracket(lower, upper, rigor, "epsilon", context)
 
     def remaining(self, *, cohort: str | None = None) -> Bracket:
         """The share of the budget that is left: 1 at first, 0 when nothing is.
 
-        In an adaptive ledger it is the share of the filter's limit. In one that is fixed in advance it is
-        1 - epsilon / budget, which is no sum: ask `affordable` how much more can be run.
+        In an adaptive ledger it is the share of the filter's limit, at the order that leaves most. What
+        is expected has the share of the budget that its epsilon has, and as much of it is left as of its
+        parts. Where releases are fixed it is 1 - epsilon / budget, which is no sum: ask `affordable` how
+        much more can be run.
 
         Args:
             cohort: One cohort; None for the worst one.
@@ -510,10 +560,10 @@ class Ledger(Tabular):
             InvalidArgument: there is no such cohort.
             Unsupported: no theorem covers all releases under one notion of neighbors.
         """
-        context = f"| {pluralize(len(self.entries), 'release')} {self.choice}"
+        self._refresh()
+        context = f"| {pluralize(len(self._entries), 'release')} {_CHOSEN[self.choice]}"
         if self.filter is not None:
-            spent = max(self._spent(group) for group in self._groups(self._entries, cohort))
-            left = max(1.0 - spent / self.filter.limit, 0.0)
+            left = max(1.0 - max(meter.used for meter in self._meters(cohort)), 0.0)
             return Bracket(left, left, quantity="remaining", context=context)
         total = self.total(cohort=cohort)
         low, high = (
@@ -535,12 +585,15 @@ class Ledger(Tabular):
 
         Raises:
             InvalidArgument: there is no such cohort.
-            Unsupported: the releases are fixed in advance; `total` is their reading.
+            Unsupported: the releases are fixed, of which `total` is the reading; or something is
+                expected, which is not added up.
         """
+        self._refresh()
         if self.filter is None:
             raise Unsupported("an odometer is for adaptive ledgers; total() is for fixed releases.")
-        spent = max(self._spent(group) for group in self._groups(self.entries, cohort))
-        return self.filter.odometer(spent, delta=self.delta)
+        return max(
+            self.filter.odometer(meter.spent, delta=self.delta) for meter in self._meters(cohort)
+        )
 
     def checkpoint(self) -> Bracket:
         """Write the present total into the ledger, so that `verify` can compare it later.
@@ -615,7 +668,10 @@ class Ledger(Tabular):
         """What is wrong with a checkpoint."""
         then = Ledger.__new__(Ledger)
         then.__dict__.update(self.__dict__)
-        then._entries, then._frozen = self._entries[: record["releases"]], True
+        then._forget()
+        then._spelled, then._frozen = self._spelled, True
+        for entry in self._entries[: record["releases"]]:
+            then._know(entry)
         now = then.total()
         low, high = (float(end) for end in record["epsilon"])
         if low > float(now.upper) or high < float(now.lower):
@@ -625,15 +681,16 @@ class Ledger(Tabular):
     def _checked_costs(self) -> list[str]:
         """Costs that are too small, and releases that exceed the budget without saying so."""
         problems = []
-        adjacency = self._notion(())
-        for entry in self._entries if self.filter is not None else ():
-            now = self._cost(entry, adjacency)
-            if float(entry.cost or 0.0) < now * (1.0 - SLACK):
-                problems.append(
-                    f"release {entry.number}: its cost is {entry.cost:g}; computed now: {now:g}"
-                )
-        for group in self._groups(self._entries, None):
-            if self._certainly_exceeds(group) and not any(entry.exceeded for entry in group):
+        running = self._sums(self._notion(()))
+        for entry, now in zip(self._entries, self._costs_then(), strict=False):
+            for cost, least in zip(entry.cost or (), now, strict=True):
+                if cost < least * (1.0 - SLACK):
+                    problems.append(
+                        f"release {entry.number}: its cost is {cost:g}; computed now: {least:g}"
+                    )
+        for name in self._names(None):
+            group = [entry for entry in self._entries if entry.cohort in (None, name)]
+            if self._certainly_exceeds(running, name) and not any(e.exceeded for e in group):
                 last = group[-1]
                 whom = f" of cohort {last.cohort}" if last.cohort is not None else ""
                 problems.append(
@@ -642,10 +699,20 @@ class Ledger(Tabular):
                 )
         return problems
 
-    def _certainly_exceeds(self, group: Sequence[Entry]) -> bool:
+    def _costs_then(self) -> list[tuple[float, ...]]:
+        """The cost of each release for the neighbors that the ledger had when it was counted."""
+        charged: dict[str | None, list[tuple[float, ...]]] = {}
+        for adjacency in dict.fromkeys(self._notions) if self.filter is not None else ():
+            last = len(self._notions) - self._notions[::-1].index(adjacency)
+            running = self._begun(adjacency)
+            running.take(self._entries[:last])
+            charged[adjacency] = running.charged
+        return [charged[name][number] for number, name in enumerate(self._notions) if charged]
+
+    def _certainly_exceeds(self, running: Running, cohort: str | None) -> bool:
         if self.filter is not None:
-            return self._spent(group) > self.filter.limit * (1.0 + SLACK)
-        return float(self._composed(group).lower) > self.epsilon
+            return running.meter_of(cohort).is_beyond(Fraction(SLACK))
+        return float(self._composed(running, cohort).lower) > self.epsilon
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
         """The releases as dictionaries, in the order in which they were added.
@@ -654,7 +721,7 @@ class Ledger(Tabular):
             **asked: Nothing more is asked.
 
         Returns:
-            For each release its number, time, run, note, cohort, records per unit, cost in an adaptive
+            For each release its number, time, run, note, cohort, records per unit, costs in an adaptive
             ledger, and whether it was beyond the budget.
         """
         return [
@@ -665,7 +732,7 @@ class Ledger(Tabular):
                 "note": entry.note,
                 "cohort": entry.cohort,
                 "group_size": entry.group_size,
-                "cost": entry.cost,
+                "cost": None if entry.cost is None else ", ".join(f"{c:.6g}" for c in entry.cost),
                 "exceeded": entry.exceeded,
             }
             for entry in self.entries
@@ -674,7 +741,9 @@ class Ledger(Tabular):
     def _repr_html_(self) -> str:
         """The ledger as a notebook shows it: the budget, what is left of it, and the last releases."""
         rows = self.records()
-        budget = f"a budget of epsilon={self.epsilon:g} at delta={self.delta:g}, {self.choice}"
+        budget = (
+            f"a budget of epsilon={self.epsilon:g} at delta={self.delta:g}, {self.choice} choice"
+        )
         left = f"{percent(float(self.remaining().lower), ROUND_FLOOR)} of {budget}"
         cells = [(str(row["number"]), row["time"], row["run"], row["note"]) for row in rows[-10:]]
         hidden = f"{len(rows) - 10} earlier releases are not shown" if len(rows) > 10 else ""
@@ -701,8 +770,8 @@ class Ledger(Tabular):
             records, hashes = self._chain.read(), self._chain.hashes
             lines, head = self._read
             if lines > len(records) or (lines and hashes[lines - 1] != head):  # another file
-                self._entries, self._spelled, lines = [], {}, 0
-                self._read = 0, ""
+                self._forget()
+                lines = 0
             for line, record in enumerate(records[lines:], lines + 1):
                 try:
                     self._take(record, line)
@@ -721,20 +790,19 @@ class Ledger(Tabular):
         """Take in one record, if all of it agrees with itself and with the lines before it."""
         kind = checked(record, line)
         if kind == "ledger":
-            before, self._header = self._header, checked_header(record)
-            if self.filter is not None:
-                self._header["limit"] = _certified(self.filter, self.epsilon, self.delta)
-            if before not in ({}, self._header):
-                self._header = before
+            header = checked_header(record)
+            header["filter"] = _certified(header) if header["choice"] == "adaptive" else None
+            if self._header not in ({}, header):
                 raise InvalidArgument("it is that of another ledger than the one that was opened.")
+            self._header = header
             self._spelled = {folded(name): name for name in self._header["cohorts"] or ()}
         elif kind == "release":
-            plan, time = checked_release(record, is_adaptive=self.filter is not None)
+            limits = None if self.filter is None else len(self.filter.limits)
+            plan, fields = checked_release(record, limits=limits)
             cohort = record["cohort"]
             if cohort is not None:
                 cohort = self._spelled.setdefault(folded(cohort), " ".join(cohort.split()))
-            number = len(self._entries) + 1
-            self._entries.append(_entry({**record, "cohort": cohort}, plan, time, number))
+            self._know(_entry({**fields, "cohort": cohort}, plan, len(self._entries) + 1))
         else:
             moment(time=record["time"])
             if record["releases"] != len(self._entries):
@@ -742,6 +810,24 @@ class Ledger(Tabular):
                     f"releases must be as many as come before it, {len(self._entries)}; got "
                     f"{record['releases']}."
                 )
+
+    def _know(self, entry: Entry) -> None:
+        """Remember one more release, by its name, its run, its plan and its neighbors."""
+        self._entries.append(entry)
+        if entry.key is not None:
+            self._named.setdefault(entry.key, []).append(entry)
+        if entry.run is not None:
+            self._runs.setdefault(entry.run, []).append(entry)
+        self._alike.setdefault(_likeness(entry), entry)
+        self._stated, self._shared = self._neighbors(entry)
+        self._notions.append(self._notion(()))
+
+    def _neighbors(self, entry: Entry) -> tuple[dict[str, None], tuple[Adjacency, ...]]:
+        """The notions that plans state, and those that all releases have, with one more release."""
+        stated, own = self._stated, _adjacencies(entry)
+        if entry.adjacency != str(Adjacency.NEIGHBORS) and entry.adjacency not in stated:
+            stated = {**stated, entry.adjacency: None}
+        return stated, common([self._shared, own]) if self._shared else ()
 
     def _fingerprint(self, **secret: object) -> str:
         """A hash that is keyed with what only the run knows, and is another one in every ledger.
@@ -776,7 +862,9 @@ class Ledger(Tabular):
 
     def _counted(self, key: str | None, run: str | None, *, by_name: bool) -> Entry | None:
         """`counted` for a fingerprint, among what was read."""
-        for entry in self._entries:
+        of_name = self._named.get(key, []) if key is not None else []
+        of_run = self._runs.get(run, []) if run is not None else []
+        for entry in sorted([*of_name, *of_run], key=lambda entry: entry.number):
             same_run = run is not None and entry.run == run
             if same_run and key is None and entry.key is None and not by_name:
                 raise InvalidArgument(
@@ -825,25 +913,25 @@ class Ledger(Tabular):
             plan = replace(plan, group_size=checked_group_size(group_size))
         if times > 1:
             plan = replace(plan, mechanism=plan.mechanism * times)
-        nothing = dict.fromkeys(("key", "report_hash", "run"))
+        nothing = dict.fromkeys(("key", "report_hash", "run", "cost"))
         record = {"plan_hash": plan.hash, "note": "", "cohort": cohort, **nothing}
-        number = len(self._entries) + 1
-        return self._costed(_entry(record, plan, moment(time=None), number))
+        return _entry({**record, "time": moment(time=None)}, plan, len(self._entries) + 1)
 
-    def _costed(self, entry: Entry) -> Entry:
-        """The release with its cost in the filter, if there is one."""
-        if self.filter is None:
-            return entry
-        return replace(entry, cost=self._cost(entry, self._notion((entry,))))
+    def _check_new(self, new: Entry) -> None:
+        """Ask whether a file is the release that the ledger has, or a second run of the same plan."""
+        known = self._alike.get(_likeness(new))
+        if known is not None:
+            raise InvalidArgument(
+                f"release must be new, or again be True; got the plan of release {known.number} "
+                f"({known.time} {known.mechanism.describe()}). The same release again, or a second run? "
+                "A second run counts: say that it is run again (again, --again)."
+            )
 
-    def _cost(self, entry: Entry, adjacency: str | None) -> float:
-        """The cost of a release in the filter, computed now."""
-        assert self.filter is not None
-        known = entry.mechanism, adjacency, entry.group_size
-        if known not in self._costs:
-            mechanism, adjacency, size = known
-            self._costs[known] = self.filter.cost(mechanism, adjacency=adjacency, group_size=size)
-        return self._costs[known]
+    def _written_cost(self, cost: tuple[float, ...] | None) -> Any:
+        """A cost as the format of the file has it."""
+        if cost is None or self._header["format"] > 1:
+            return None if cost is None else [c if math.isfinite(c) else "inf" for c in cost]
+        return cost[0]
 
     def _repeated(self, entry: Entry, record: dict[str, Any]) -> Entry:
         asked = record["plan_hash"], record["cohort"], record["run"]
@@ -856,89 +944,153 @@ class Ledger(Tabular):
 
     # sums
 
-    def _groups(self, entries: Sequence[Entry], cohort: str | None) -> list[list[Entry]]:
-        """The releases that each cohort took part in."""
+    def _names(self, cohort: str | None) -> list[str | None]:
+        """The cohorts that a question is about; people of no cohort stand for all if there is none."""
         known = list(self._spelled.values())
         if cohort is not None:
             name = self._spelled.get(folded(_named(cohort=cohort)))
             if name is None:
                 ask = hint(cohort, known, f"There are {', '.join(known) or 'none'}.")
                 raise InvalidArgument(f"cohort must be one of the ledger; got {cohort!r}.{ask}")
-            return [_taking_part(entries, name)]
-        return [_taking_part(entries, name) for name in known or (None,)]
+            return [name]
+        return [*known] or [None]
 
-    def _spent(self, entries: Iterable[Entry], *new: Entry) -> float:
-        """The sum of costs in the filter, rounded upwards; each is what was counted or more."""
-        adjacency = self._notion(new)
-        costs = [max(float(entry.cost or 0.0), self._cost(entry, adjacency)) for entry in entries]
-        return math.nextafter(math.fsum(costs), math.inf) if costs else 0.0
+    def _begun(self, adjacency: str | None) -> Running:
+        return Running(self.filter, adjacency, self._cost)
 
-    def _exceeds(self, new: Entry) -> bool:
-        """Whether the budget may be exceeded with one more release."""
-        together = [*self._entries, new]
+    def _sums(self, adjacency: str | None) -> Running:
+        """The sums of all releases for a notion of neighbors, continued where they were left."""
+        known = self._running
+        if known is None or known.adjacency != adjacency:
+            known = self._begun(adjacency)
+            if adjacency == self._notion(()):
+                self._running = known
+        known.take(self._entries[known.releases :])
+        return known
+
+    def _meters(self, cohort: str | None) -> list[Meter]:
+        running = self._sums(self._notion(()))
+        return [running.meter_of(name) for name in self._names(cohort)]
+
+    def _cost(
+        self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int
+    ) -> tuple[float, ...]:
+        """The costs of what is not expected in the filter, computed now."""
+        assert self.filter is not None
+        known = mechanism, adjacency, group_size
+        if known not in self._costs:
+            self._costs[known] = self.filter.costs(
+                mechanism, adjacency=adjacency, group_size=group_size
+            )
+        return self._costs[known]
+
+    def _weighed(self, new: Entry) -> tuple[Entry, str]:
+        """One more release with its cost and whether it may exceed the budget, and why it is refused."""
+        adjacency = self._notion((new,))
+        running = self._sums(adjacency)
         # everybody is in a release without a cohort; one with a cohort leaves the others alone, unless
         # they are now accounted for other neighbors
-        adjacency = self._notion((new,))
         names: set[str | None] = {new.cohort}
         if new.cohort is None or adjacency != self._notion(()):
             names = {*self._spelled.values(), *names - {None}} or {None}
-        groups = [_taking_part(together, name) for name in names]
-        if self.filter is not None:
-            return any(self._spent(group, new) > self.filter.limit for group in groups)
-        return any(
-            not self._target.is_met(self._guarantee(group, adjacency)) for group in groups if group
-        )
+        taking_part = [name for name in names if new.cohort in (None, name)]
+        if self.filter is None:
+            parts = {name: _more(running.parts_of(name), new) for name in taking_part}
+            groups = [parts.get(name) or running.parts_of(name) for name in names]
+            answers = (self._guarantee(group, adjacency) for group in groups if group)
+            exceeds = not all(fits(a, epsilon=self.epsilon, delta=self.delta) for a in answers)
+            counted = pluralize(len(self._entries), "release")
+            why = f"together with {counted} in the ledger"
+            return replace(new, exceeded=exceeds), self._refusal(new, why) if exceeds else ""
+        before = {name: running.meter_of(name) for name in names}
+        after = {name: running.meter_after(name, new) for name in taking_part}
+        costs = [after[name].costs_since(before[name]) for name in taking_part]
+        new = replace(new, cost=tuple(map(max, zip(*costs, strict=True))))
+        over = [name for name in names if after.get(name, before[name]).exceeded]
+        if not over:
+            return new, ""
+        worst = max(over, key=lambda name: before[name].used)
+        why = after.get(worst, before[worst]).refusal(before[worst])
+        return replace(new, exceeded=True), self._refusal(new, why)
 
-    @property
-    def _target(self) -> Target:
-        return Target("epsilon", self.epsilon, self.delta)
-
-    def _composed(self, entries: Sequence[Entry]) -> Bracket:
-        if not entries:
+    def _composed(self, running: Running, cohort: str | None) -> Bracket:
+        parts = running.parts_of(cohort)
+        if not parts:
             return Bracket(0.0, 0.0)
-        return self._target.settled(self._guarantee(entries, self._notion(())))
+        target = Target("epsilon", self.epsilon, self.delta)
+        return target.settled(self._guarantee(parts, running.adjacency))
 
-    def _guarantee(self, entries: Sequence[Entry], adjacency: str | None) -> Guarantee:
+    def _guarantee(self, parts: Parts, adjacency: str | None) -> Guarantee:
         """The guarantee of some releases together, for one notion of neighbors."""
-        parts = _parts(entries)
         known = (parts, adjacency)
         if known not in self._totals:
             together = InSequence([part * times for part, times in parts])
             if len(self._totals) > 32:
                 self._totals.clear()
-            with only_ours():  # a ledger goes on to count when their theorems are gone
-                self._totals[known] = account(together, adjacency=adjacency)
+            self._totals[known] = by_our_theorems(together, adjacency=adjacency)
         return self._totals[known]
 
     def _notion(self, more: tuple[Entry, ...]) -> str | None:
-        """The notion of neighbors of all releases and some more; None while none of them states one.
+        """The notion of neighbors of all releases and one more; None while none of them states one.
 
         It is one notion for all cohorts and all spans of time: a total is the largest of several, which
-        means nothing if each is about other neighbors. In an adaptive ledger it is that of the first
-        release that states one: a later release does not change what was promised before.
+        means nothing if each is about other neighbors.
         """
         if self._header["adjacency"] is not None:
-            return str(self._header["adjacency"])
-        every = [*self._entries, *more]
-        stated = [e.adjacency for e in every if e.adjacency != str(Adjacency.NEIGHBORS)]
-        if self.filter is None and len(set(stated)) > 1:
-            shared = InSequence([part * times for part, times in _parts(every)])
-            return str(shared.adjacency())
-        return stated[0] if stated else None
+            given = notion(self._header["adjacency"])
+            for entry in more:
+                own = _adjacencies(entry)
+                if given not in own and Adjacency.NEIGHBORS not in own:
+                    raise Unsupported(
+                        self._no_theorem(entry, f"adjacency {given} has no theorem for")
+                    )
+            return str(given)
+        stated, shared = self._stated, self._shared
+        for entry in more:
+            stated, shared = self._neighbors(entry)
+            if not shared:
+                raise Unsupported(
+                    self._no_theorem(entry, "no adjacency of the ledger has a theorem for")
+                )
+        if not stated:
+            return None
+        names = [str(one) for one in shared]
+        return next((name for name in stated if name in names), names[0])
 
-    def _refusal(self, new: Entry) -> str:
+    def _no_theorem(self, entry: Entry, words: str) -> str:
+        """That a release does not go with the others, and what to do."""
+        own = " and ".join(map(str, _adjacencies(entry)))
+        every = [each.mechanism for each in (*self._entries, entry)]
+        return f"{words} {entry.mechanism.describe()}. What exists: {own}. {next_step('ledger', every)}"
+
+    def _refusal(self, new: Entry, why: str) -> str:
         """Why a release is not counted, with numbers."""
-        what = f"{new.mechanism.describe()} would exceed the budget of epsilon={self.epsilon:g} at "
-        what += f"delta={self.delta:g}"
-        if self.filter is not None:
-            names = [new.cohort] if new.cohort is not None else [*self._spelled.values(), None]
-            spent = max(self._spent(_taking_part(self._entries, name)) for name in names)
-            return (
-                f"{what}: it costs {new.cost:.4g} ({self.filter.quantity}), {spent:.4g} of "
-                f"{self.filter.limit:.4g} are spent. Nothing was counted."
-            )
-        counted = pluralize(len(self._entries), "release")
-        return f"{what}, together with {counted} in the ledger. Nothing was counted."
+        return (
+            f"{new.mechanism.describe()} would exceed the budget of epsilon={self.epsilon:g} at "
+            f"delta={self.delta:g}: {why}. Nothing was counted."
+        )
+
+
+def next_step(kept: str, mechanisms: Sequence[Mechanism]) -> str:
+    """What to do with mechanisms that do not go together under the neighbors of a budget or ledger.
+
+    Args:
+        kept: "budget" or "ledger".
+        mechanisms: All of them, the new one last.
+
+    Returns:
+        A sentence.
+
+    >>> from sharpdp.mechanisms import ShuffledReports
+    >>> next_step("budget", [ShuffledReports(users=1000, local_epsilon=1.0)])
+    'Begin another budget with adjacency replace-one: all of them have a theorem for it.'
+    """
+    shared = common([mechanism.adjacencies for mechanism in mechanisms])
+    if shared:
+        return (
+            f"Begin another {kept} with adjacency {shared[0]}: all of them have a theorem for it."
+        )
+    return f"Begin another {kept} for it: what two of them guarantee adds up, epsilons and deltas."
 
 
 def file_plan(path: str | Path) -> tuple[Plan, str | None]:
@@ -976,7 +1128,7 @@ def file_plan(path: str | Path) -> tuple[Plan, str | None]:
     return plan, hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plan_of(release: object) -> tuple[Plan, str | None]:
+def _plan_of(release: object, name: str = "release") -> tuple[Plan, str | None]:
     if isinstance(release, Plan):
         return release, None
     if isinstance(release, Mechanism):
@@ -985,9 +1137,9 @@ def _plan_of(release: object) -> tuple[Plan, str | None]:
         try:
             return file_plan(release)
         except InvalidArgument as fault:
-            raise InvalidArgument(str(fault).replace("path must", "release must", 1)) from fault
+            raise InvalidArgument(str(fault).replace("path must", f"{name} must", 1)) from fault
     raise WrongType(
-        f"release must be a mechanism, a plan, or the name of a file; got {short_repr(release)}."
+        f"{name} must be a mechanism, a plan, or the name of a file; got {short_repr(release)}."
     )
 
 
@@ -998,7 +1150,7 @@ def _begun(said: dict[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(
                 f"{name} must be given for a new ledger; got none, and there is no file yet."
             )
-    choice = said["choice"] or "adaptive"
+    choice, plan = said["choice"] or "adaptive", said["expected"]
     header = {
         "kind": "ledger",
         "format": FORMAT,
@@ -1011,58 +1163,102 @@ def _begun(said: dict[str, Any]) -> dict[str, Any]:
         "limit": None,
         "time": moment(time=None),
         **({"cohorts": said["cohorts"]} if said["cohorts"] is not None else {}),
+        **({"expected": plan.to_dict()} if plan is not None else {}),
     }
-    if choice == "adaptive":
-        made = RenyiFilter.for_target(
-            epsilon=said["epsilon"], delta=said["delta"], order=said["order"]
-        )
-        header |= {"order": made.order, "limit": made.limit}
-    elif said["order"] is not None:
-        raise InvalidArgument(
-            f"order must be left out where releases are fixed in advance; got {said['order']!r}."
-        )
-    return header
+    if choice != "adaptive":
+        for name in ("order", "expected"):
+            if said[name] is not None:
+                raise InvalidArgument(
+                    f"{name} must be left out where releases are fixed in advance; got "
+                    f"{short_repr(said[name])}."
+                )
+        return header
+    if plan is not None and header["adjacency"] is None:
+        stated = str(account(plan.mechanism, adjacency=plan.adjacency).adjacency)
+        header["adjacency"] = None if stated == str(Adjacency.NEIGHBORS) else stated
+    made = _made({**header, "order": said["order"] or (), "expected": plan})
+    return header | {"order": [one.order for one in made.orders], "limit": [*made.limits]}
 
 
-def _entry(record: dict[str, Any], plan: Plan, time: str, number: int) -> Entry:
+def _made(header: dict[str, Any]) -> AdaptiveFilter:
+    """The filter of a ledger, with limits that are computed now; one order if there is one."""
+    plan: Plan | None = header["expected"]
+    return AdaptiveFilter.for_target(
+        epsilon=header["epsilon"],
+        delta=header["delta"],
+        order=header["order"][0] if len(header["order"]) == 1 else None,
+        expected=None if plan is None else plan.mechanism,
+        adjacency=header["adjacency"],
+        group_size=1 if plan is None else plan.group_size,
+    )
+
+
+def _entry(fields: dict[str, Any], plan: Plan, number: int) -> Entry:
     return Entry(
         number,
         plan.mechanism,
         plan.adjacency,
         plan.group_size,
-        record["note"],
-        record["cohort"],
-        time,
-        record["key"],
-        record["plan_hash"],
-        record["report_hash"],
-        record.get("cost"),
-        record.get("exceeded", False),
-        record.get("run"),
-        record.get("batches"),
+        fields["note"],
+        fields["cohort"],
+        fields["time"],
+        fields["key"],
+        fields["plan_hash"],
+        fields["report_hash"],
+        fields["cost"],
+        fields.get("exceeded", False),
+        fields.get("run"),
+        fields.get("batches"),
     )
 
 
-def _parts(entries: Iterable[Entry]) -> Parts:
-    """What is composed for some releases, as the groups of each of them see it."""
-    return tuple(
-        piece for entry in entries for piece in in_groups(entry.mechanism.parts(), entry.group_size)
+def _likeness(entry: Entry) -> tuple[Any, ...]:
+    """What two releases have in common that may be one."""
+    return entry.mechanism, entry.group_size, entry.cohort
+
+
+def _adjacencies(entry: Entry) -> tuple[Adjacency, ...]:
+    """The notions of neighbors for which all parts of a release have a theorem."""
+    return common(
+        part.adjacencies for part, _ in in_groups(entry.mechanism.parts(), entry.group_size)
     )
 
 
-def _taking_part(entries: Iterable[Entry], cohort: str | None) -> list[Entry]:
-    """The releases that used the data of a cohort; None for people of no cohort."""
-    return [entry for entry in entries if entry.cohort in (None, cohort)]
+def _more(parts: Parts, entry: Entry) -> Parts:
+    """These parts and those of one more release, equal ones together."""
+    every = dict(parts)
+    for part, times in in_groups(entry.mechanism.parts(), entry.group_size):
+        every[part] = every.get(part, 0) + times
+    return tuple(every.items())
 
 
-def _certified(made: RenyiFilter, epsilon: float, delta: float) -> float:
-    """The limit of a filter, if it guarantees its target."""
-    if float(made.promise().delta(epsilon=epsilon).upper) <= delta:
-        return made.limit
-    most = RenyiFilter.for_target(epsilon=epsilon, delta=delta, order=made.order).limit
-    if made.limit > most * (1.0 + SLACK):
+_is_certified = lru_cache(maxsize=64)(AdaptiveFilter.is_certified)
+"""Whether a filter guarantees its target; a ledger that is opened again has the same one."""
+
+
+def _certified(header: dict[str, Any]) -> AdaptiveFilter:
+    """The filter of a header, if it guarantees its target."""
+    plan: Plan | None = header["expected"]
+    orders = zip(header["limit"], header["order"], strict=True)
+    made = AdaptiveFilter(
+        float(header["epsilon"]),
+        float(header["delta"]),
+        tuple(RenyiFilter(limit, order) for limit, order in orders),
+        None if plan is None else plan.mechanism,
+        1 if plan is None else plan.group_size,
+        header["adjacency"],
+    )
+    if _is_certified(made):
+        return made
+    most = _made(header)
+    known = [one.order for one in most.orders]
+    if known != list(header["order"]) or any(
+        limit > allowed * (1.0 + SLACK)
+        for limit, allowed in zip(made.limits, most.limits, strict=True)
+    ):
         raise InvalidArgument(
-            f"limit must be at most {most!r}, which guarantees the budget; got {made.limit!r}."
+            f"limit must be at most {short_repr(most.limits)}, which guarantees the budget; got "
+            f"{short_repr(made.limits)}."
         )
     return most
 
@@ -1075,13 +1271,6 @@ def _declared(cohorts: object) -> list[str]:
     if not names or len({folded(name) for name in names}) < len(names):
         raise InvalidArgument(f"cohorts must be different names; got {short_repr(names)}.")
     return names
-
-
-def _checked_choice(choice: object) -> str | None:
-    if choice is None or is_among(CHOICES, choice):
-        return choice  # type: ignore[return-value]  # one of the words
-    words = " or ".join(map(repr, CHOICES))
-    raise invalid("choice", words, choice, hint(str(choice), CHOICES).strip())
 
 
 def _named(**argument: object) -> str:

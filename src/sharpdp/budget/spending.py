@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sharpdp._validate import (
     invalid,
@@ -17,17 +16,24 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
-from sharpdp.bounds.registry import only_ours
-from sharpdp.budget.filters import Filter, GaussianFilter, RenyiFilter, ZcdpFilter
-from sharpdp.budget.ledger import MOST_RUNS, Entry, Ledger
-from sharpdp.budget.ledger_records import CHOICES
+from sharpdp.accounting import Guarantee
+from sharpdp.budget.filters import (
+    AdaptiveFilter,
+    Filter,
+    GaussianFilter,
+    RenyiFilter,
+    ZcdpFilter,
+    by_our_theorems,
+    fits,
+)
+from sharpdp.budget.ledger import MOST_RUNS, Entry, Ledger, next_step
+from sharpdp.budget.ledger_records import checked_choice
+from sharpdp.budget.meter import Meter
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.outward_digits import ROUND_FLOOR, percent
-from sharpdp.targets import Target
 
 __all__ = ["Budget", "begins_anew", "check_counted", "counted_rounds"]
 
@@ -44,8 +50,13 @@ class Budget:
     One target: (epsilon, delta), or rho of zCDP, or mu of Gaussian DP, or a Renyi divergence of one
     order. If mechanisms are chosen after seeing earlier results (``choice="adaptive"``, the default), a
     filter adds up what may be added up then, and refuses what would exceed its limit; the whole
-    interaction has the guarantee of `promise`. If they are fixed in advance, they are composed
-    exactly against (epsilon, delta).
+    interaction has the guarantee of `promise`. If they are fixed in advance (``choice="fixed"``), they
+    are composed exactly against (epsilon, delta). What is ``expected`` is set aside: its parts may be
+    run in any order or not at all, and cost what the whole of it costs.
+
+    A budget can be pickled and copied, and says then that it is a copy: what is spent in a copy is not
+    counted in the original, nor the other way around. Spend real releases in one of them only, or keep a
+    `Ledger`, which all processes share.
 
     There is no filter for a trade-off function: continuing as long as the composed trade-off function is
     above a target is unsound (arXiv 2602.06756), so ``tradeoff=`` is refused.
@@ -58,7 +69,10 @@ class Budget:
         order: Order of the Renyi divergence, above 1: with `divergence` the target, with epsilon and
             delta the order of the filter.
         divergence: Target of the Renyi divergence of that order, above 0.
-        choice: "adaptive" (default) or "fixed in advance".
+        choice: "adaptive" (default) or "fixed".
+        expected: For (epsilon, delta) and adaptive choices: a mechanism that is expected to be run, which
+            is set aside and so costs no more than it does by itself. The rest of the budget is for
+            everything else, in the order that suits it. None for a filter of several orders.
         filter_kind: For (epsilon, delta) and adaptive choices: "renyi" (default; every mechanism with a
             finite Renyi divergence), "zcdp" (Gaussian noise and pure DP) or "gaussian" (Gaussian noise
             only; nothing is lost against a fixed plan).
@@ -79,11 +93,11 @@ class Budget:
     >>> budget = Budget(epsilon=1.0, delta=1e-6)
     >>> budget.spend(Gaussian(noise_multiplier=10.0))
     >>> budget.affordable(Gaussian(noise_multiplier=10.0)), f"{budget.remaining():.3f}"
-    (3, '0.795')
+    (3, '0.777')
     >>> budget.spend(Gaussian(noise_multiplier=2.0))
     Traceback (most recent call last):
     sharpdp.errors.BudgetExceeded: Gaussian noise (noise multiplier 2) would exceed the budget: it costs
-    2.787 (Renyi divergence of order 22.2971), 0.1115 of 0.543 are spent. Nothing was spent.
+    2.787 (Renyi divergence of order 22.2971), 0.1115 of 0.4999 are spent. Nothing was spent.
     """
 
     def __init__(
@@ -96,6 +110,7 @@ class Budget:
         order: float | None = None,
         divergence: float | None = None,
         choice: str = "adaptive",
+        expected: Mechanism | None = None,
         filter_kind: str = "renyi",
         adjacency: Adjacency | str | None = None,
         group_size: int = 1,
@@ -110,8 +125,6 @@ class Budget:
                 "Give epsilon and delta, rho, mu or a Renyi divergence; or fix the mechanisms in advance "
                 "and compare account(a + b).tradeoff() with the target."
             )
-        if not is_among(CHOICES, choice):
-            raise invalid("choice", " or ".join(map(repr, CHOICES)), choice)
         if not is_among(tuple(FILTERS), filter_kind):
             raise invalid("filter_kind", ", ".join(map(repr, FILTERS)), filter_kind)
         targets = {"epsilon": epsilon, "rho": rho, "mu": mu, "divergence": divergence}
@@ -121,20 +134,21 @@ class Budget:
                 "a budget must have one target: epsilon (with delta), rho, mu, or divergence (with "
                 f"order); got {' and '.join(given) or 'none'}."
             )
-        self.choice = choice
+        self.choice = checked_choice(choice)
         self.epsilon = None if epsilon is None else positive(epsilon=epsilon)
         self.delta = None if delta is None else open_probability(delta=delta)
         if (epsilon is None) != (delta is None):
             raise InvalidArgument(
                 "epsilon and delta must be given together, and only for that target."
             )
-        self.filter = self._filter(rho, mu, order, divergence, filter_kind)
         self._adjacency = None if adjacency is None else notion(adjacency)
         self._group_size = checked_group_size(group_size)
         self.unit = one_line(unit=unit)
+        self.is_copy = False
+        self.filter = self._filter(rho, mu, order, divergence, expected, filter_kind)
         self._mutex = threading.Lock()
         self._releases: list[tuple[Mechanism, int]] = []
-        self._spent = 0.0
+        self._meter = None if self.filter is None else Meter.begun(self.filter)
 
     def _filter(
         self,
@@ -142,9 +156,12 @@ class Budget:
         mu: float | None,
         order: float | None,
         divergence: float | None,
+        expected: Mechanism | None,
         filter_kind: str,
-    ) -> Filter | None:
-        if self.choice == "fixed in advance":
+    ) -> Filter | AdaptiveFilter | None:
+        if expected is not None:
+            self._check_expected(expected, filter_kind)
+        if self.choice == "fixed":
             if self.epsilon is None:
                 raise InvalidArgument(
                     "epsilon and delta must be the target if mechanisms are fixed in advance: rho, mu "
@@ -168,9 +185,40 @@ class Budget:
         assert self.epsilon is not None
         assert self.delta is not None
         if filter_kind == "renyi":
-            return RenyiFilter.for_target(epsilon=self.epsilon, delta=self.delta, order=order)
+            made = AdaptiveFilter.for_target(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                order=order,
+                expected=expected,
+                adjacency=self._adjacency,
+                group_size=self._group_size,
+            )
+            if made.adjacency not in (None, str(Adjacency.NEIGHBORS)):
+                self._adjacency = notion(made.adjacency)
+            return made
         kind = ZcdpFilter if filter_kind == "zcdp" else GaussianFilter
         return kind.for_target(epsilon=self.epsilon, delta=self.delta)
+
+    def _check_expected(self, expected: object, filter_kind: str) -> None:
+        if not isinstance(expected, Mechanism):
+            raise WrongType(f"expected must be a mechanism; got {short_repr(expected)}.")
+        if self.choice == "fixed" or self.epsilon is None or filter_kind != "renyi":
+            raise InvalidArgument(
+                "expected must be given with epsilon and delta, adaptive choices and the Renyi filter; "
+                f"got {expected.describe()}. Everything else adds up whatever is expected."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock, for a copy in this process or another one."""
+        with self._mutex:
+            state = dict(self.__dict__, _releases=list(self._releases), is_copy=True)
+        del state["_mutex"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy, with a lock of its own."""
+        self.__dict__.update(state)
+        self._mutex = threading.Lock()
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -192,12 +240,11 @@ class Budget:
         """
         with self._mutex:
             size = self._size(group_size)
-            adjacency, cost = self._cost(mechanism, size)
-            if self._exceeds(mechanism, size, cost):
-                raise BudgetExceeded(self._refusal(mechanism, cost))
+            adjacency, meter = self._after(mechanism, size)
+            if self._exceeds(mechanism, size, meter):
+                raise BudgetExceeded(self._refusal(mechanism, meter))
             self._releases.append((mechanism, size))
-            self._adjacency = adjacency
-            self._spent = math.nextafter(self._spent + cost, math.inf) if cost else self._spent
+            self._adjacency, self._meter = adjacency, meter
 
     def would_exceed(self, mechanism: Mechanism, *, group_size: int | None = None) -> bool:
         """Whether one more mechanism would exceed the budget, or cannot be shown not to.
@@ -215,7 +262,7 @@ class Budget:
             Unsupported: nothing finite is known about it in the filter's quantity.
         """
         size = self._size(group_size)
-        return self._exceeds(mechanism, size, self._cost(mechanism, size)[1])
+        return self._exceeds(mechanism, size, self._after(mechanism, size)[1])
 
     def affordable(self, mechanism: Mechanism, *, group_size: int | None = None) -> int:
         """How many more times a mechanism could be run within the budget.
@@ -247,11 +294,14 @@ class Budget:
     def remaining(self) -> float:
         """The share of the budget that is left: of the filter's limit, or of epsilon for fixed plans.
 
+        Where several orders share delta it is the share at the one that leaves most. What is expected
+        has the share of the budget that its epsilon has, and as much of it is left as of its parts.
+
         Returns:
             From 1 at first to 0.
         """
-        if self.filter is not None:
-            return max(1.0 - self._spent / self.filter.limit, 0.0)
+        if self._meter is not None:
+            return max(1.0 - self._meter.used, 0.0)
         assert self.epsilon is not None
         if not self._releases:
             return 1.0
@@ -288,39 +338,46 @@ class Budget:
             InvalidArgument: there is no delta.
             Unsupported: the budget has no Renyi filter.
         """
-        if not isinstance(self.filter, RenyiFilter):
+        if not isinstance(self.filter, AdaptiveFilter | RenyiFilter) or self._meter is None:
             raise Unsupported("an odometer needs an adaptive budget with a Renyi filter.")
         share = self.delta if delta is None else delta
         if share is None:
             raise InvalidArgument("delta must be given for this target; got none.")
-        return self.filter.odometer(self._spent, delta=share)
+        if isinstance(self.filter, RenyiFilter):
+            return self.filter.odometer(*self._meter.spent, delta=share)
+        return self.filter.odometer(self._meter.spent, delta=share)
 
     def __repr__(self) -> str:
         """The limit, what is left, and for whom."""
         what = self.filter.quantity if self.filter is not None else "releases fixed in advance"
         left = f"{percent(self.remaining(), ROUND_FLOOR)} left"
-        return f"Budget({what}: {len(self._releases)} spent, {left} for one {self.unit})"
+        copied = ", a copy that counts by itself" if self.is_copy else ""
+        return f"Budget({what}: {len(self._releases)} spent, {left} for one {self.unit}{copied})"
 
     def _size(self, group_size: int | None) -> int:
         return self._group_size if group_size is None else checked_group_size(group_size)
 
-    def _cost(self, mechanism: object, group_size: int) -> tuple[Adjacency | None, float]:
-        """The notion of neighbors from now on, and the cost in the filter."""
+    def _after(self, mechanism: object, group_size: int) -> tuple[Adjacency | None, Meter | None]:
+        """The notion of neighbors from now on, and the meter after one more mechanism."""
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"mechanism must be a mechanism; got {short_repr(mechanism)}.")
-        adjacency = mechanism.adjacency(self._adjacency)
+        try:
+            adjacency = mechanism.adjacency(self._adjacency)
+        except Unsupported as fault:
+            spent = [run for run, _ in self._releases]
+            raise Unsupported(f"{fault} {next_step('budget', [*spent, mechanism])}") from fault
         known = self._adjacency if adjacency is Adjacency.NEIGHBORS else adjacency
-        if self.filter is None:
-            return known, 0.0
-        return known, self.filter.cost(mechanism, adjacency=known, group_size=group_size)
+        if self._meter is None:
+            return known, None
+        return known, self._meter.after(mechanism, adjacency=known, group_size=group_size)
 
-    def _exceeds(self, mechanism: Mechanism, group_size: int, cost: float) -> bool:
-        if self.filter is not None:
-            return math.nextafter(self._spent + cost, math.inf) > self.filter.limit
+    def _exceeds(self, mechanism: Mechanism, group_size: int, meter: Meter | None) -> bool:
+        if meter is not None:
+            return meter.exceeded
         assert self.epsilon is not None
         assert self.delta is not None
         answer = self._composed([*self._releases, (mechanism, group_size)])
-        return not Target("epsilon", self.epsilon, self.delta).is_met(answer)
+        return not fits(answer, epsilon=self.epsilon, delta=self.delta)
 
     def _composed(self, releases: list[tuple[Mechanism, int]]) -> Guarantee:
         parts = [
@@ -328,20 +385,16 @@ class Budget:
             for mechanism, size in releases
             for part, times in in_groups(mechanism.parts(), size)
         ]
-        with only_ours():
-            return account(Sequence(parts), adjacency=self._adjacency)
+        return by_our_theorems(Sequence(parts), adjacency=self._adjacency)
 
-    def _refusal(self, mechanism: Mechanism, cost: float) -> str:
+    def _refusal(self, mechanism: Mechanism, meter: Meter | None) -> str:
         what = f"{mechanism.describe()} would exceed the budget"
-        if self.filter is None:
+        if meter is None or self._meter is None:
             return (
                 f"{what} of epsilon={self.epsilon:g} at delta={self.delta:g}, together with "
                 f"{len(self._releases)} before it. Nothing was spent."
             )
-        return (
-            f"{what}: it costs {cost:.4g} ({self.filter.quantity}), {self._spent:.4g} of "
-            f"{self.filter.limit:.4g} are spent. Nothing was spent."
-        )
+        return f"{what}: {meter.refusal(self._meter)}. Nothing was spent."
 
 
 def counted_rounds(
@@ -392,7 +445,7 @@ def counted_rounds(
 
     >>> from sharpdp.mechanisms import Gaussian
     >>> counted_rounds(Budget(mu=1.0), lambda rounds: Gaussian(4.0) * rounds, 100)
-    15
+    16
     """
     if not isinstance(budget, Budget | Ledger):
         raise WrongType(f"budget must be a Budget or a Ledger; got {short_repr(budget)}.")

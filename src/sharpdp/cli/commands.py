@@ -372,10 +372,16 @@ def _ledger(parser: Parser) -> None:
     budget.add_argument(
         "--choice",
         metavar="WORD",
-        help="how releases are chosen: adaptive (default), or fixed in advance of all results",
+        help="how releases are chosen: adaptive (default), or fixed, which is in advance of all results",
     )
     budget.add_argument("--unit", metavar="WORD", help="what is protected, such as person (record)")
     _numbers(budget, ("--order", "FLOAT", "adaptive: order of the Renyi filter"))
+    budget.add_argument(
+        "--expected",
+        nargs="+",
+        metavar="PLAN",
+        help="adaptive: a plan, report or mechanisms to set aside, which then cost no more than alone",
+    )
     budget.add_argument(
         "--cohorts", nargs="+", metavar="NAME", help="all cohorts; any other one needs --new-cohort"
     )
@@ -396,6 +402,12 @@ def _ledger(parser: Parser) -> None:
         "--time", metavar="DATE", help="when it was made, in UTC unless it has an offset (now)"
     )
     release.add_argument("--key", metavar="NAME", help="count a release of this name only once")
+    release.add_argument(
+        "--again",
+        action="store_true",
+        default=None,
+        help="the plan of a file is in the ledger, and this is a second run of it",
+    )
     release.add_argument(
         "--despite-budget",
         action="store_true",
@@ -769,7 +781,8 @@ RELEASE is a plan (.toml, .json), a report (.json, .html), which is verified fir
 "gaussian noise_multiplier=2 x 10".
 
 Releases that are chosen after seeing earlier results need --choice adaptive (default): the claim is the
-budget, and a filter enforces it. With --choice fixed, a list fixed in advance is composed exactly.
+budget, and a filter enforces it. What is --expected is set aside and costs no more than by itself. With
+--choice fixed, a list fixed in advance is composed exactly.
 
 examples:
   sharpdp ledger init budget.jsonl --epsilon 3 --delta 1e-6 --unit person --adjacency replace-one

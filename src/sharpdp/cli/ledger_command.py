@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,14 +53,14 @@ def _opened(options: argparse.Namespace) -> Ledger:
 
 
 def _budget(options: argparse.Namespace) -> dict[str, Any]:
-    choices = {"fixed": "fixed in advance", None: None}
     return {
         "epsilon": options.epsilon,
         "delta": options.delta,
-        "choice": choices.get(options.choice, options.choice),
+        "choice": options.choice,
         "adjacency": options.adjacency,
         "unit": options.unit,
         "order": options.order,
+        "expected": None if options.expected is None else _run(options.expected),
         "cohorts": options.cohorts,
     }
 
@@ -74,6 +75,8 @@ def _init(options: argparse.Namespace) -> Reply:
         f"begun: {options.file}, epsilon={begun.epsilon:g} at delta={begun.delta:g} for one "
         f"{begun.unit}, releases {_chosen(begun)}"
     ]
+    if begun.expected is not None:
+        lines.append(f"  set aside: {begun.expected.mechanism.describe()}")
     return Reply([], lines=lines, facts=_facts(begun))
 
 
@@ -89,6 +92,11 @@ def _released(options: argparse.Namespace) -> Any:
             f"ledger {options.action} takes a release: a plan or report file, or a mechanism such "
             'as "gaussian noise_multiplier=2".'
         )
+    return _run(words)
+
+
+def _run(words: list[str]) -> Any:
+    """The name of a plan or report file, or mechanisms on one line."""
     if len(words) == 1 and Path(words[0]).suffix.lower() in (".json", ".toml", ".html", ".htm"):
         return words[0]
     from sharpdp.mechanisms import Sequence
@@ -108,14 +116,25 @@ def _add(options: argparse.Namespace) -> Reply:
             time=options.time,
             key=options.key,
             new_cohort=bool(options.new_cohort),
+            again=bool(options.again),
             despite_budget=bool(options.despite_budget),
         )
     except BudgetExceeded as refused:
         facts = {**_facts(kept), "exceeded": True, "why": str(refused)}
         return Reply([], lines=[f"refused: {refused}"], facts=facts, code=1)
     total = kept.total()
-    lines = [f"counted: {entry.describe()}", str(total)]
+    lines = [f"counted: {entry.describe()}", _told(kept, total)]
     return Reply([_entry(total)], lines=lines, facts={**_facts(kept), "entry": _data(entry)})
+
+
+def _told(kept: Ledger, total: Bracket) -> str:
+    """A total in one line: of an adaptive ledger the guarantee, and how much of it is used."""
+    words = str(total)
+    if kept.choice != "adaptive" or not 0.0 < float(total.upper) < math.inf:
+        return words
+    at, claim = total.context.split(" | ", 1)
+    least = f"{float(total.lower):.4g}"
+    return f"epsilon <= {kept.epsilon:g} {at} | {claim}; composed as if fixed: at least {least}"
 
 
 def _total(options: argparse.Namespace) -> Reply:
@@ -129,7 +148,7 @@ def _total(options: argparse.Namespace) -> Reply:
     for name in names:
         total = kept.total(cohort=name, since=options.since, until=options.until)
         answers.append({**_entry(total), "cohort": name})
-        lines.append(str(total) + (f", cohort {name}" if name else ""))
+        lines.append(_told(kept, total) + (f", cohort {name}" if name else ""))
     left = kept.remaining(cohort=options.cohort)
     share = percent(float(left.lower), ROUND_FLOOR)
     lines.append(f"  of the budget epsilon={kept.epsilon:g}, at least {share} is left")

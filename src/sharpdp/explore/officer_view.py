@@ -18,7 +18,7 @@ from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Sequence
 from sharpdp.outward_digits import ROUND_FLOOR, percent
 from sharpdp.plans import Plan
-from sharpdp.report import verify
+from sharpdp.report import Verdict, Verification, verify
 from sharpdp.report.words import separate
 from sharpdp.storage.hash_chain import HashChain
 
@@ -26,15 +26,22 @@ __all__ = ["ledger", "reports", "risk"]
 
 MOST_FILES = 50
 
+USUAL_DELTA = 1e-5
+"""For reports that are about pure DP only."""
+
 
 def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A verdict on every report and ledger, then what all reports cost together.
 
     Args:
-        fields: reports (a list of {name, text}: reports as JSON or HTML, ledgers as JSON lines), delta.
+        fields: reports (a list of {name, text}: reports as JSON or HTML, ledgers as JSON lines), delta
+            (none for the smallest that a report is about).
     """
-    delta = half_open_probability(delta=number(fields, "delta"))
+    asked = fields.get("delta")
+    delta = None if asked is None else half_open_probability(delta=number(fields, "delta"))
     answers: list[Guarantee] = []
+    smallest: list[float] = []
+    plans: dict[Any, list[str]] = {}
     for name, content in _files(fields):
         if name.endswith(".jsonl"):
             yield {"ledger": _checked_ledger(name, content)}
@@ -52,26 +59,38 @@ def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "lines": checked.lines(),
         }
         if checked.guarantee is not None:
-            answers.append(checked.guarantee)
+            answer = checked.guarantee
+            own = min((one for one in _deltas(checked) if one > 0.0), default=USUAL_DELTA)
+            answers.append(answer)
+            smallest.append(own)
+            plans.setdefault((answer.mechanism, answer.group_size), []).append(name)
+            at = own if delta is None else delta
             part |= {
-                "run": checked.guarantee.described,
-                "neighbors": checked.guarantee.neighbors,
-                "epsilon": bracket_data(checked.guarantee.epsilon(delta=delta)),
+                "run": answer.described,
+                "neighbors": answer.neighbors,
+                "delta": at,
+                "epsilon": bracket_data(answer.epsilon(delta=at)),
             }
         yield {"report": part}
     if answers:
-        plan = _together(answers, delta)
-        own = (condition for answer in answers for condition in answer.conditions)
-        guarantee = plan.guarantee().provided(*own)
-        yield {
-            "total": {
-                "epsilon": bracket_data(guarantee.epsilon(delta=delta)),
-                "neighbors": guarantee.neighbors,
-                "runs": len(answers),
-                "holds_when": separate(guarantee.holds_when),
-                **code(plan),
-            }
+        at = min(smallest) if delta is None else delta
+        plan = _together(answers, at)
+        stated = (condition for answer in answers for condition in answer.conditions)
+        guarantee = plan.guarantee().provided(*stated)
+        total = {
+            "epsilon": bracket_data(guarantee.epsilon(delta=at)),
+            "delta": at,
+            "smallest": min(smallest),
+            "neighbors": guarantee.neighbors,
+            "runs": len(answers),
+            "holds_when": separate(guarantee.holds_when),
+            **code(plan),
         }
+        if len(plans) < len(answers):
+            once = list({(one.mechanism, one.group_size): one for one in answers}.values())
+            total["alike"] = [names for names in plans.values() if len(names) > 1]
+            total["once"] = bracket_data(_together(once, at).guarantee().epsilon(delta=at))
+        yield {"total": total}
 
 
 def risk(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -96,7 +115,7 @@ def ledger(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             path,
             epsilon=positive(budget=number(fields, "budget")),
             delta=number(fields, "delta"),
-            choice="fixed in advance",
+            choice="fixed",
         )
         refused = []
         for index, (name, content) in enumerate(_files(fields)):
@@ -106,12 +125,30 @@ def ledger(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             file = Path(folder) / f"{index}{'.html' if is_page else '.json'}"
             file.write_text(content, "utf-8")
             try:
-                kept.add(file, note=" ".join(name.split())[:200])
+                # every file is a run, as in the total, which says which of them have the same plan
+                kept.add(file, note=" ".join(name.split())[:200], again=True)
             except Contradiction:
                 raise
             except SharpDPError as fault:
-                refused.append(f"{name}: {str(fault).replace(file.name, 'the file')}")
+                why = str(fault).replace(file.name, "the file")
+                refused.append({"name": name, "why": why, "verdict": _verdict(content)})
         yield {"made": _ledger_data(kept), "refused": refused, "file": path.read_text("utf-8")}
+
+
+def _deltas(checked: Verification) -> Iterator[float]:
+    """The deltas that a report is about."""
+    for judged in checked.brackets:
+        if judged.field.startswith("/epsilon/"):
+            yield float(judged.recorded["delta"])
+
+
+def _verdict(content: str) -> str:
+    """What is wrong with a report that is not counted: its verdict, or that it is over the budget."""
+    try:
+        found = verify(content).verdict
+    except SharpDPError:
+        return "cannot be read"
+    return "over the budget" if found is Verdict.CONFIRMED else str(found)
 
 
 def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

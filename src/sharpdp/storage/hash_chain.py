@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sharpdp.errors import InvalidArgument
 from sharpdp.storage.run_lock import SAFELY, RunLock, flush_folder, replace_file, writable
@@ -33,6 +33,9 @@ Record = dict[str, Any]
 
 START = hashlib.sha256(b"sharpdp hash chain 1").hexdigest()
 """What stands for the hash before the first line."""
+
+State: TypeAlias = tuple[int, int, int, int]
+"""Which file it is, how long, and when it was last written."""
 
 PATIENCE = 60.0
 """Seconds for which another process is waited for."""
@@ -79,7 +82,8 @@ class HashChain:
     def _forget(self) -> None:
         self.records: list[Record] = []
         self.hashes: list[str] = []
-        self._size, self._file, self._known = 0, (0, 0), ""
+        self._size, self._known = 0, hashlib.sha256()
+        self._state: State = (0, 0, 0, 0)
         self._tail, self._endless = b"", False
 
     @property
@@ -101,22 +105,39 @@ class HashChain:
 
     def read(self) -> list[Record]:
         """All records, if the chain is whole; an unfinished last line is left out."""
-        found = self.first_break()
+        self._check(self.first_break())
+        return self.records
+
+    def _check(self, found: Break | None) -> None:
         if found is not None and not found.unfinished:
             raise InvalidArgument(
                 f"path must be a whole chain of records; got {str(self.path)!r}, which breaks at {found}."
             )
-        return self.records
 
     def first_break(self) -> Break | None:
         """Read what was appended since, and say where the chain breaks; None if it is whole."""
         seen = self._head_seen()  # first: what is appended meanwhile must not look lost
-        content, identity = self._content()
-        if identity != self._file or len(content) < self._size:
+        if self._is_as_left():
+            return self._lost_lines(seen)
+        content, state = self._content()
+        if state[:2] != self._state[:2] or len(content) < self._size:
             self._forget()
-        self._file = identity
+        self._state = state
         broken = self._extend(content)
+        if broken is not None or self._endless:
+            self._state = (*state[:2], 0, 0)
         return broken if broken is not None else self._lost_lines(seen)
+
+    def _is_as_left(self) -> bool:
+        """Whether the file is the one that was read or written last, to its size and time.
+
+        Then it is not read again, so that appending costs the same however long a chain is. A change that
+        leaves both as they were is found when the chain is read next.
+        """
+        try:
+            return bool(self._size) and _state(os.lstat(self.path)) == self._state
+        except OSError:
+            return False
 
     def lacks_head(self) -> bool:
         """Whether several lines are there that were read, and the file that ends in .head is not."""
@@ -127,7 +148,7 @@ class HashChain:
         kept = {"hash": self.head, "lines": len(self.records)}
         replace_file(self._head_path, json.dumps(kept).encode("ascii"))
 
-    def _content(self) -> tuple[bytes, tuple[int, int]]:
+    def _content(self) -> tuple[bytes, State]:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | SAFELY)
             with os.fdopen(descriptor, "rb") as file:
@@ -136,7 +157,7 @@ class HashChain:
                     raise InvalidArgument(
                         f"path must be a regular file; got {str(self.path)!r}, which is none."
                     )
-                return file.read(), (status.st_dev, status.st_ino)
+                return file.read(), _state(status)
         except OSError as fault:
             raise InvalidArgument(
                 f"path must be a file that can be read; got {str(self.path)!r}: "
@@ -148,14 +169,14 @@ class HashChain:
         if self._endless:  # counted, but its line is read again
             self.records.pop()
             self.hashes.pop()
-        if self._size and hashlib.sha256(content[: self._size]).hexdigest() != self._known:
+        if hashlib.sha256(content[: self._size]).digest() != self._known.digest():
             self._forget()
         position = self._size
         self._tail, self._endless = b"", False
         try:
             return self._parsed(content, position)
         finally:
-            self._known = hashlib.sha256(content[: self._size]).hexdigest()
+            self._known.update(content[position : self._size])
 
     def _parsed(self, content: bytes, position: int) -> Break | None:
         while position < len(content):
@@ -193,19 +214,24 @@ class HashChain:
         lines, head = seen
         if lines < 0:
             return Break(len(self.records) + 1, f"{self._head_path.name} cannot be read")
+        name = self._head_path.name
+        gone = f"{self.path.name} was replaced or deleted; if on purpose, delete {name}, too"
         if lines > len(self.records):
             missing = lines - len(self.records)
             return Break(
                 len(self.records) + 1,
                 f"{missing} line{'s are' if missing > 1 else ' is'} missing at the end, which "
-                f"{self._head_path.name} has seen",
+                f"{self._head_path.name} has seen" + ("" if self.records else f": {gone}"),
             )
         if lines and self.hashes[lines - 1] != head:
-            return Break(lines, f"this is not the line that {self._head_path.name} has seen")
+            return Break(
+                lines, f"this is not the line that {self._head_path.name} has seen: {gone}"
+            )
         return None
 
     def append(self, record: Record) -> None:
         """Append one record; it is on the disk when this returns. The lock must be held, all be read."""
+        self._check(self._lost_lines(self._head_seen()))
         text = _text(record)
         digest = _digest(self.head, text)
         line = f'{{"hash":"{digest}","previous":"{self.head}","record":{text}}}\n'.encode("ascii")
@@ -217,13 +243,24 @@ class HashChain:
             descriptor = os.open(self.path, flags, 0o600)
             try:
                 self._write(descriptor, line)
+                written = _state(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
             if fresh:
                 flush_folder(self.path.parent)
-        self.read()
+        self._take(line, json.loads(text), digest, written)
         with suppress(OSError):  # the line is kept; the head is behind, which is no harm
             self.keep_head()
+
+    def _take(self, line: bytes, record: Record, digest: str, written: State) -> None:
+        """Know the line that was just written, as if it had been read."""
+        added = self._tail + b"\n" + line if self._endless else line
+        self.records.append(record)
+        self.hashes.append(digest)
+        self._known.update(added)
+        self._size += len(added)
+        self._state = written
+        self._tail, self._endless = b"", False
 
     def _write(self, descriptor: int, line: bytes) -> None:
         """Write at the end of the last whole line, or leave the file as it was."""
@@ -248,6 +285,10 @@ class HashChain:
                 os.ftruncate(descriptor, start)
                 os.fsync(descriptor)
             raise
+
+
+def _state(status: os.stat_result) -> State:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _text(record: Record) -> str:

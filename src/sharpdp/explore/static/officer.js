@@ -6,17 +6,18 @@ export const officer = {
   lead: "Drop sharpdp reports (JSON or HTML) or a ledger (.jsonl). Each is recomputed and checked; then all reports are composed into one total.",
   fields: [
     { name: "reports", label: "Reports", files: true },
-    { name: "delta", label: "Delta", value: 1e-5 },
-    { name: "budget", label: "Budget epsilon", value: 3, optional: true, slide: [0.1, 20], hint: "For a new ledger of these reports; leave empty for none" },
+    { name: "delta", label: "Delta", value: null, optional: true, hint: "Of the total; leave empty for the smallest delta of the reports" },
+    { name: "budget", label: "Budget epsilon", value: 3, optional: true, slide: [0.1, 20], hint: "For a new ledger of these reports, fixed in advance; leave empty for none" },
     { name: "prior", label: "Attacker's prior", value: 0.5, slide: [0.01, 0.99], linear: true,
       hint: "The attacker's probability, before the release, that a person is in the data" },
   ],
   questions({ reports, delta, budget, prior }, parts) {
-    const plan = find(parts["officer-reports"], "total")?.plan;
+    const total = find(parts["officer-reports"], "total");
+    const plan = total?.plan;
     return {
       "officer-reports": reports.length ? { reports, delta } : null,
       "officer-risk": reports.length && plan ? { plan, prior } : null,
-      "officer-ledger": reports.length && plan && budget !== null ? { reports, delta, budget } : null,
+      "officer-ledger": reports.length && plan && budget !== null ? { reports, delta: delta ?? total.delta, budget } : null,
     };
   },
   cards: [
@@ -37,7 +38,9 @@ function drawTotal(values, parts) {
   if (!total) return [];
   const doubted = parts["officer-reports"].some((part) => part.report?.run && part.report.verdict !== "confirmed");
   return [card(total.runs === 1 ? "One report" : "Total for all reports on the same people",
-    claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(values.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}`),
+    claim(`ε ≤ ${total.epsilon.most} `, `at δ = ${shown(total.delta)}, ${total.neighbors}, ${total.epsilon.rigor}; ${counted(total.runs, "run")}, fixed in advance`),
+    ...(total.delta > total.smallest ? [note(`A report is about δ = ${shown(total.smallest)}; this total is at δ = ${shown(total.delta)}.`, "note warn")] : []),
+    ...(total.alike ?? []).map((names) => note(`${names.join(" and ")} have the same plan. The same release again, or a second run? Each is counted as a run; if they are one, remove the others (ε ≤ ${total.once.most} with each plan once).`, "note warn")),
     ...(doubted ? [note("Reports that are not confirmed enter the total with the values recomputed from their plans.", "note warn")] : []),
     folded("What must be true", ...total.holds_when.map((words) => note(sentence(`${words}.`)))))];
 }
@@ -54,8 +57,12 @@ function drawReports(values, parts) {
 
 function about(file) {
   if (file.budget === undefined) return file.run ?? "";
-  return `ledger of ${counted(file.lines.length, "release")}: ε ≤ ${file.epsilon.most} of ${shown(file.budget)} at δ = ${shown(file.delta)}, ${file.left} left; head ${file.head.slice(0, 12)}: ${file.proof}`;
+  return `ledger of ${counted(file.lines.length, "release")}: ${spent(file)} at δ = ${shown(file.delta)}, ${file.left} left; head ${file.head.slice(0, 12)}: ${file.proof}`;
 }
+
+const spent = (ledger) => ledger.choice === "adaptive" && ledger.lines.length && Number.isFinite(ledger.epsilon.upper)
+  ? `guarantee ${shown(ledger.budget)} (the budget)`
+  : `ε ≤ ${ledger.epsilon.most} of ${shown(ledger.budget)}`;
 
 function drawRisk(values, parts) {
   const sentences = find(parts["officer-risk"], "risk");
@@ -69,10 +76,11 @@ function drawLedger(values, parts) {
   if (!answer) return [];
   const { made, refused, file } = answer;
   const over = made.epsilon.lower > made.budget;
-  return [card("A ledger of these reports",
-    claim(over ? "Over budget " : `${made.left} of the budget remains `,
-      `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`),
-    ...refused.map((words) => note(words, "note warn")),
+  const missing = refused.map(({ name, verdict }) => claim(`Not counted: ${name} is ${verdict} `, ""));
+  return [card("A ledger of these reports", ...missing,
+    ...(made.lines.length ? [claim(over ? "Over budget " : `${made.left} of the budget remains `,
+      `${counted(made.lines.length, "release")}, fixed in advance: ε ≤ ${made.epsilon.most} of ${shown(made.budget)} at δ = ${shown(made.delta)}`)] : []),
+    ...refused.map(({ name, why }) => note(`${name}: ${why}`, "note warn")),
     tools("Ledger", exporting("Save budget.jsonl", () => save("budget.jsonl", file, "application/jsonl"))),
     note("Add releases with sharpdp ledger add, or drop the file here again to check it."))];
 }
