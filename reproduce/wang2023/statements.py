@@ -1,6 +1,6 @@
-"""wang2023: statements about mixtures that fail as published, each at a small example in fractions.
+"""wang2023: statements about mixtures taken literally, each at a small example in fractions.
 
-The published form, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
+What the words say, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
 published, with P as the null: `hidden`, which has Q as the null, is handed the pairs (Q_i, P_i).
 """
 
@@ -25,7 +25,7 @@ from sharpdp.tradeoff import Polyline
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]
 Found = tuple[Fraction | float, ...]
-"""The rate, then the published value, the truth and the repaired value there."""
+"""The rate, then the literal value, the truth and sharpdp's value there."""
 
 HALF = F(1, 2)
 
@@ -36,7 +36,7 @@ def mixed(weight: Fraction, one: Law, other: Law) -> Law:
 
 
 def proposition_6_1() -> Found:
-    """The published condition holds here, so that Lemma 3.1 should be an equality; it is not."""
+    """The sum of ratios meets the condition for equality in Lemma 3.1; a mixture of laws does not."""
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights, at = [(low, even), (high, even)], [HALF, HALF], F(1, 4)
     joint = released([T(*one) for one in laws], weights)
@@ -54,7 +54,7 @@ def proposition_b_1() -> Found:
 
 
 def lemma_6_3() -> Found:
-    """The published orientation, gamma = eta = w."""
+    """As published, gamma = eta = w."""
     p1, q1 = [F(0), F(1)], [F(1), F(0)]
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
     w, at = F(2, 5), F(3, 20)
@@ -97,7 +97,7 @@ STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
 
 
 def found(name: str) -> list[str]:
-    """Rate, published value, truth and repaired value of a statement, as text."""
+    """Rate, literal value, truth and sharpdp's value of a statement, as text."""
     at, *others = STATEMENTS[name][0]()
     return [f"{at}", *(f"{one} = {number(float(one), 4)}" for one in others)]
 
@@ -110,8 +110,8 @@ def values(_size: str) -> dict[str, list[str]]:
 def tables(known: dict[str, list[str]]) -> list[Table]:
     """Each statement at its example."""
     rows = [
-        [name, STATEMENTS[name][1], at, claimed, truth, repaired]
-        for name, (at, claimed, truth, repaired) in known.items()
+        [name, STATEMENTS[name][1], at, claimed, truth, ours]
+        for name, (at, claimed, truth, ours) in known.items()
     ]
-    headings = ("statement", "example", "at the rate", "published", "truth", "repaired")
+    headings = ("statement", "example", "at the rate", "literally", "truth", "sharpdp")
     return [Table("False-negative rates", headings, rows)]
