@@ -145,7 +145,10 @@ def errata(paper: Paper) -> str:
 
 def verdicts(papers: tuple[Paper, ...]) -> str:
     """The table of `docs/repaired.md`: every labeled statement, its words, and the evidence."""
-    head = ["| statement | the paper's words | verdict | what holds | evidence |", "|---|---|---|---|---|"]
+    head = [
+        "| statement | the paper's words | verdict | what holds | evidence |",
+        "|---|---|---|---|---|",
+    ]
     rows = [
         _row(
             _linked(f"{paper.key}, {one.place}", one, "", f"papers/{paper.key}.md#errata"),

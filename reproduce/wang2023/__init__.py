@@ -156,8 +156,8 @@ ERRATA = (
     Erratum(
         "Lemma 6.3",
         "“Suppose that T(Pᵢ, Qᵢ) is symmetric for each i. Then, for 0 ≤ w ≤ 1, we have T((1 −"
-        " w)P₁ + wP₂, (1 − w)Q₁ + wQ₂) ≥ 𝒞(((1 − w)(1 − γ)F*₁,₁ + w(1 − η)F*₂,₁ + (1 − "
-        "w)γF*₁,₂ + wηF*₂,₂)*) for arbitrary 0 ≤ γ < w < η ≤ 1 … f_{i,j} = T(Pᵢ, Qⱼ) … "
+        " w)P₁ + wP₂, (1 − w)Q₁ + wQ₂) ≥ 𝒞(((1 − w)(1 − γ)F∗₁,₁ + w(1 − η)F∗₂,₁ + (1 − "
+        "w)γF∗₁,₂ + wηF∗₂,₂)∗) for arbitrary 0 ≤ γ < w < η ≤ 1 … f_{i,j} = T(Pᵢ, Qⱼ) … "
         "Moreover, for γ = η = w, it holds … ≥ 𝒞((1 − w)T(P₁, (1 − w)Q₁ + wQ₂) + wT(P₂, (1 − "
         "w)Q₁ + wQ₂)).”",
         "T(Qⱼ, Pᵢ) in place of T(Pᵢ, Qⱼ); as printed it holds if all four curves are symmetric",
@@ -169,8 +169,7 @@ ERRATA = (
         "Proposition E.1",
         "“For P = (1 − w)P₀ + wP₁ and Q = (1 − w)P₀ + wQ₁, we have T(P, Q) ≥ 𝒞((1 − w)Id + "
         "wT(P₁, Q₁)).”",
-        "with a curve that is also below T(Q₁, P₁), T(P₀, P₁) and T(P₀, Q₁), in place of "
-        "T(P₁, Q₁)",
+        "with a curve that is also below T(Q₁, P₁), T(P₀, P₁) and T(P₀, Q₁), in place of T(P₁, Q₁)",
         "refuted",
         evidence="pitfalls/test_shuffle_errata.py::test_proposition_e_1_needs_curves_against_the_common_part_too",
         section="A common part (Proposition E.1)",

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from reproduce.cache import once
 from reproduce.sheets import Table, number
+from sharpdp.mixtures.advanced_joint_concavity import advanced
 from sharpdp.mixtures.inequalities import (
     averaged,
     coupled,
@@ -64,6 +65,17 @@ def lemma_6_3() -> Found:
     return at, claimed(at), T(null, alternative)(at), right(at)
 
 
+def lemma_6_3_inside() -> Found:
+    """As published, gamma = 1/5 and eta = 3/5: its formula is `advanced` with T(P_i, Q_j)."""
+    laws = [([F(0), F(1)], [F(1), F(0)]), ([F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)])]
+    w, gamma, eta, at = F(2, 5), F(1, 5), F(3, 5), F(3, 20)
+    printed = [[T(p, q) for p, _ in laws] for _, q in laws]
+    right = [[T(q, p) for p, _ in laws] for _, q in laws]
+    truth = T(*(mixed(w, *side) for side in zip(*laws, strict=True)))
+    claimed = advanced(printed, w, gamma, eta).symmetric_hull()
+    return at, claimed(at), truth(at), advanced(right, w, gamma, eta).inverse()(at)
+
+
 def proposition_6_4() -> Found:
     """A pair whose curve is not symmetric."""
     p0, q0 = [F(5, 7), F(2, 7), F(0)], [F(0), F(5, 6), F(1, 6)]
@@ -86,6 +98,7 @@ def proposition_e_1() -> Found:
 
 STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
     "Lemma 6.3": (lemma_6_3, "P₁ = (0, 1), Q₁ = (1, 0), P₂ = (3/8, 5/8), Q₂ = (5/8, 3/8), w = 2/5"),
+    "Lemma 6.3, γ = 1/5, η = 3/5": (lemma_6_3_inside, "the same"),
     "Proposition 6.4": (proposition_6_4, "P₀ = (5/7, 2/7, 0), Q₀ = (0, 5/6, 1/6), w = 1/5"),
     "Proposition B.1": (proposition_b_1, "P₁ = Q₁ = a, P₂ = b, Q₂ = c disjoint, weights 1/2"),
     "Proposition E.1": (

@@ -43,8 +43,8 @@ def test_dropping_the_start_is_no_dominating_pair() -> None:
     variances = [(1.0 - records) ** 2 + 1.0 for records in (3, 2)]
     assert variances == [5.0, 2.0]
     printed, attained = centered_advantage(2.0), centered_advantage(variances[0] / variances[1])
-    assert abs(printed - 0.1663) < 1e-4
-    assert abs(attained - 0.2179) < 1e-4
+    assert abs(printed - 0.16606) < 1e-5
+    assert abs(attained - 0.21792) < 1e-5
     run = dp.RandomlyInitializedGD.least_squares(slope=0.0, clip=np.inf, claim="instance")
     assert dp.account(run).advantage().upper > attained
 

@@ -146,9 +146,7 @@ def test_theorem_4_2_is_right_but_not_almost_the_tightest(users: int) -> None:
         assert value <= printed.interpolated(exact, a)
     assert printed.interpolated(exact, Fraction(0)) == 1
     assert (
-        printed.corollary_delta(
-            users, ODDS, Fraction(2), printed.threshold(ODDS, Fraction(2))
-        )
+        printed.corollary_delta(users, ODDS, Fraction(2), printed.threshold(ODDS, Fraction(2)))
         == {2: Fraction(3, 8), 3: Fraction(9, 32)}[users]
     )
 
@@ -256,7 +254,10 @@ def test_proposition_6_1_is_about_a_mixture_of_laws() -> None:
     assert value(released, Fraction(1, 4)) == Fraction(15, 32)
     assert {(a + b) / (2 * c) for a, b, c in zip(p, p[::-1], half, strict=True)} == {1}
     assert law_of_the_ratio(*mixture) == {1: 1}
-    assert law_of_the_ratio(*released) == {Fraction(8, 5): Fraction(4, 5), Fraction(2, 5): Fraction(1, 5)}
+    assert law_of_the_ratio(*released) == {
+        Fraction(8, 5): Fraction(4, 5),
+        Fraction(2, 5): Fraction(1, 5),
+    }
 
 
 def law_of_the_ratio(p: list[Fraction], q: list[Fraction]) -> dict[Fraction, Fraction]:
@@ -324,8 +325,7 @@ def test_lemma_6_3_between_gamma_and_eta() -> None:
 
     def claimed(x: Fraction) -> Fraction:
         return max(
-            x * y
-            - sum(weight[i][j] * conjugate((p[i], q[j]), y, stretch[i]) for i, j in places)
+            x * y - sum(weight[i][j] * conjugate((p[i], q[j]), y, stretch[i]) for i, j in places)
             for y in slopes
         )
 
@@ -548,7 +548,9 @@ def tells(target: float) -> arb:
     total = arb(0)
     for place in range(BLOCKS):
         before = start * powers[place]
-        assert before[0, 0] > 1 - arb("1e-30")  # the target moves from anywhere by less than the clip
+        assert before[0, 0] > 1 - arb(
+            "1e-30"
+        )  # the target moves from anywhere by less than the clip
         total += (arb_mat([at_target]) * powers[BLOCKS - 1 - place])[0, 2]
     return total / BLOCKS
 

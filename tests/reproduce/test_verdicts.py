@@ -80,7 +80,9 @@ def test_nothing_but_a_natural_filter_is_called_unsound() -> None:
 
 def test_sources_call_repaired_what_is_refuted() -> None:
     """`X, repaired` in a docstring or in `compare_mixture` is a refuted statement; others are not."""
-    pattern = re.compile(r"(\w+20\d\d) ((?:Lemma|Proposition|Theorem|Corollary) [\w.]*\w)[^;\n]*, repaired")
+    pattern = re.compile(
+        r"(\w+20\d\d) ((?:Lemma|Proposition|Theorem|Corollary) [\w.]*\w)[^;\n]*, repaired"
+    )
     found = {match for file in files("src") for match in pattern.findall(file.read_text("utf-8"))}
     refuted = {(key, one.place) for key, one in STATEMENTS if one.label == pages.FALSE}
     assert found
