@@ -64,8 +64,10 @@ THEOREM_5 = Item(
     gaussian.variance_tables,
     (
         "The O() hides a factor T/ε², so that three terms alone ask for too little noise at small ε, "
-        "where the condition ε > 2 δ log(1/δ) still holds. With the fourth term the variance is above the "
-        "need at all of 402 places from ε = 1e-6 to 100 and δ = 0.1 to 1e-15. Its error is not bounded, so "
+        "where the condition ε > 2 δ log(1/δ) still holds. With the fourth term the variance is "
+        "above the "
+        "need at all of 402 places from ε = 1e-6 to 100 and δ = 0.1 to 1e-15. Its error is not "
+        "bounded, so "
         "sharpdp offers (79), which it expands and which is a guarantee.",
     ),
 )
@@ -106,7 +108,8 @@ FIGURE_3 = Item(
     (
         "The lemma covers orders up to 89. From 222 on ρ · order is below the true divergence, and "
         "from 225 on by thousands. Lemma 2 uses such orders for fewer than about 2000 steps, where "
-        "its value is unproved; it is above the truth at every number of steps tried, 1.55 to 1.63 times. "
+        "its value is unproved; it is above the truth at every number of steps tried, 1.55 to "
+        "1.63 times. "
         "With orders up to 89 it is proved, but at one epoch it is worse "
         "than the moments accountant, which itself is outside its range there.",
         "The claim of often over a hundred more epochs is true for ε above about 0.78.",

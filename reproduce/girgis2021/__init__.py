@@ -26,7 +26,8 @@ FIGURE_4 = Item(
     (
         "Theorem 1 is at least four times the truth. Its proof replaces the number of clones by a "
         "Chernoff bound; without that step, the same proof gives about 30% less.",
-        "Theorem 2 through a conversion, the red curve of Figure 5, may be read as a lower bound on ε; the "
+        "Theorem 2 through a conversion, the red curve of Figure 5, may be read as a lower "
+        "bound on ε; the "
         "paper calls it “Approximate DP obtained from our lower bound on the RDP”. The "
         "conversion gives upper bounds, and the curve exceeds the ε of the randomizer that it is about.",
     ),
@@ -43,7 +44,7 @@ FIGURE_5 = Item(
     panels.tables,
     (
         "Theorem 1 is more than ten times the truth here, and up to 10,000 rounds it is "
-        "worse than the earlier bound with subsampling, which the paper says it matches.",
+        "worse than the earlier bound with subsampling, which the paper says it almost matches.",
     ),
     panels.draw,
     ROW,

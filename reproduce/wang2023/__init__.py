@@ -144,7 +144,8 @@ STATEMENTS = Item(
     (
         "Lemma 6.3 needs T(Qⱼ, Pᵢ) in place of T(Pᵢ, Qⱼ); Proposition E.1 a curve below those against "
         "the common part as well.",
-        "Proposition 6.4 is stated for shuffling models, where T(P₀, Q₀) is symmetric and it holds; in this "
+        "Proposition 6.4 is stated for shuffling models, where T(P₀, Q₀) is symmetric and it "
+        "holds; in this "
         "example it is not. Proposition B.1 holds with each curve at its own rate, as in Lemma 3.1, and "
         "not as a sum of functions. Proposition 6.1 holds for a mixture of laws: the sum of ratios is 1 "
         "here, as its left side is, but the law of p_I/q_I is not. The right condition at points is "

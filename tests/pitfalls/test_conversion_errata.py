@@ -46,7 +46,7 @@ def test_theorem_5_is_safe_with_its_fourth_term() -> None:
 
 @pytest.mark.parametrize("steps", [1, 30, 1000, 30_000])
 def test_figure_3_is_never_below_the_truth(steps: int) -> None:
-    """asoodeh2020: orders beyond the 89 of the lemma that it cites, and yet epsilon is on the safe side."""
+    """asoodeh2020: orders beyond the 89 of the cited lemma, and yet epsilon is on the safe side."""
     plan = dp.PoissonBatches(sample_rate=descent.RATE, steps=steps)
     truth = dp.account(dp.DPSGD(plan, noise_multiplier=descent.NOISE)).epsilon(delta=1e-5)
     claimed = float(balle(np.array([steps * descent.RHO]))[0])

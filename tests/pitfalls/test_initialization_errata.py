@@ -66,7 +66,7 @@ def test_the_logistic_sensitivity_needs_the_factor_of_the_margin() -> None:
 
 
 def test_the_random_start_amplifies_nothing_over_all_records() -> None:
-    """docs/initialization.md: 64 records with x^2 = 1/64 and y = 0 cancel the start; one far record then shifts by the clip."""
+    """64 records with x^2 = 1/64 and y = 0 cancel the start; one far record then shifts by the clip."""
     clip, count, epsilon = 1.0, 64, 1.0
     start = np.linspace(-9.0, 9.0, 1801)
     others = count * np.clip(start / count, -clip, clip)

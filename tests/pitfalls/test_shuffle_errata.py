@@ -309,7 +309,7 @@ def conjugate(pair: small.Pair, y: Fraction, stretch: Fraction) -> Fraction:
 
 
 def test_lemma_6_3_between_gamma_and_eta() -> None:
-    """The same laws, gamma = 1/5, eta = 3/5, by its conjugates: 69/400 claimed at 3/20, where T = 3/20."""
+    """The same laws, gamma = 1/5, eta = 3/5, by its conjugates: at 3/20 it claims 69/400, T is 3/20."""
     one, zero = Fraction(1), Fraction(0)
     p = [[zero, one], [Fraction(3, 8), Fraction(5, 8)]]
     q = [[one, zero], [Fraction(5, 8), Fraction(3, 8)]]

@@ -86,11 +86,13 @@ def threshold(odds: Fraction, x: Fraction) -> Fraction:
     return (1 - 2 * w) / (x - 2 * w)
 
 
-def threshold_among_knots(users: int, odds: Fraction, x: Fraction, l: Slope = slope) -> Fraction:
+def threshold_among_knots(
+    users: int, odds: Fraction, x: Fraction, steepness: Slope = slope
+) -> Fraction:
     """The same infimum over the knots alone, at which l(t) is a number."""
     w = 1 / (odds + 1)
     for t in ratios(users):
-        steep = l(users, 2 * w, t)
+        steep = steepness(users, 2 * w, t)
         if steep is not None and -2 * w + (1 - 2 * w) * steep >= -x:
             return t
     raise AssertionError("the slope never gets that flat")
