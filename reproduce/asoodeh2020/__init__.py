@@ -155,12 +155,6 @@ ERRATA = (
         "slip",
     ),
     Erratum(
-        "Section IV.A",
-        "“γ(α) = αα and ρ = 1/(2σ²)”; the norm before it without its square",
-        "γ(α) = ρα",
-        "slip",
-    ),
-    Erratum(
         "(65), middle term",
         "“(2 + α)e^{2ε} − 2αe^{2ε} − α”",
         "-2α exp(ε) in the middle; (66) has it",

@@ -156,7 +156,7 @@ ERRATA = (
         "Conditions (51) and (52)",
         "“ϵ₀ ≤ log(n/(16 log(2/δ)))”; “ϵ₀ ≤ ½ log(n/log(1/δ))”",
         "k, the clients of a round, in place of n: the example below them (n = 10⁶, k = 1000,"
-        " ϵ₀ = 3, “both conditions do not hold”) needs it",
+        " ϵ₀ = 3, “both conditions (51)-(52) do not hold”) needs it",
         "slip",
         evidence="pitfalls/test_conversion_errata.py::test_conditions_51_and_52_are_about_the_clients_of_a_round",
     ),
