@@ -11,7 +11,7 @@ from typing import Any
 from reproduce.cache import Shelf, shelved
 from reproduce.catalog import EVERYTHING, PAPERS
 from reproduce.drawing import drawn
-from reproduce.pages import index, page, picture_name, screen
+from reproduce.pages import index, page, picture_name, screen, with_verdicts
 from reproduce.progress import LABEL, line
 from reproduce.reference import missed
 from reproduce.sheets import QUICK, WHOLE, Item, Paper
@@ -95,6 +95,9 @@ def run(told: argparse.Namespace) -> int:
             _written(folder / f"{paper.key}.md", page(paper, found))
     if told.name is None:
         _written(_folder(PAPERS[0], size) / "index.md", index(PAPERS))
+        if size == WHOLE:
+            table = DOCS / "repaired.md"
+            _written(table, with_verdicts(table.read_text("utf-8"), PAPERS))
     return status
 
 

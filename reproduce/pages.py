@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
-from reproduce.sheets import Item, Paper, Table
+from reproduce.sheets import Erratum, Item, Paper, Table
 
-__all__ = ["columns", "errata", "index", "page", "picture_name", "screen", "section"]
+__all__ = [
+    "FALSE",
+    "LABELS",
+    "anchor",
+    "columns",
+    "errata",
+    "index",
+    "page",
+    "picture_name",
+    "screen",
+    "section",
+    "verdicts",
+    "with_verdicts",
+]
 
 LINE = 100
 """Characters of a line on the screen."""
 
-KINDS = {
-    "unsound": "claims more privacy than there is",
+LABELS = {
+    "refuted": "false under the paper's own assumptions, by a counterexample",
+    "asymptotic": "right in a limit; at finite sizes it can be below the truth",
+    "unproved": "not covered by what it is derived from; not known to be false",
     "loose": "true, but far from tight",
     "unstated": "cannot be reproduced from what the paper states",
-    "slip": "a typo or rounding error without consequences",
+    "slip": "a misprint, a rounding, or something left out that the paper has elsewhere; "
+    "read as intended, it holds",
 }
-"""What the kinds of errata mean, the worst first."""
+"""What the labels of published statements mean, the worst first."""
+
+FALSE = "refuted"
+"""The only label that calls a statement wrong."""
 
 OPEN = (
     "girgis2021, 18.3 and 76.46% for clones: the paper does not say how they were computed; no "
     "reading gives both.",
-    "chen2024, Figure 4: 98.18% and 96.41% come from a program that is not the published algorithm, "
-    "and for which no bound holds; the published algorithm does not reach them.",
-    "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is false.",
+    "chen2024, Figure 4: 98.18% and 96.41% are reproduced by the authors' public program, which is not "
+    "the published algorithm and to which no theorem of the paper applies; the published algorithm does "
+    "not reach them.",
+    "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is refuted.",
     "chua2024, shuffled batches: both bounds are known, but far apart for σ from about 0.8 to 1.25.",
 )
 """What the pages leave open, in words."""
+
+MARKS = ("<!-- verdicts: written by python -m reproduce -->", "<!-- end of verdicts -->")
+"""Around the table of `docs/repaired.md`."""
 
 COLUMNS = (
     "Columns: *published* is the number in the paper, named methods are the paper's own formulas "
@@ -109,15 +133,64 @@ def _escaped(cell: str) -> str:
 
 def errata(paper: Paper) -> str:
     """What deviates, the worst first."""
-    order = list(KINDS)
     rows = [
-        f"| {' | '.join(map(_escaped, (one.place, one.published, one.right, one.kind)))} |"
-        for one in sorted(paper.errata, key=lambda one: order.index(one.kind))
+        _row(_linked(one.place, one, "../repaired.md"), one.words, one.right, one.label)
+        for one in _sorted(paper)
     ]
-    used = [kind for kind in order if any(one.kind == kind for one in paper.errata)]
-    meaning = "; ".join(f"*{kind}*: {KINDS[kind]}" for kind in used)
-    head = ["| where | published | right | kind |", "| :-- | :-- | :-- | :-- |"]
+    used = [label for label in LABELS if any(one.label == label for one in paper.errata)]
+    meaning = "; ".join(f"*{label}*: {LABELS[label]}" for label in used)
+    head = ["| where | the paper's words | what holds | label |", "| :-- | :-- | :-- | :-- |"]
     return f"{meaning}.\n\n" + "\n".join([*head, *rows])
+
+
+def verdicts(papers: tuple[Paper, ...]) -> str:
+    """The table of `docs/repaired.md`: every labeled statement, its words, and the evidence."""
+    head = [
+        "| statement | the paper's words | verdict | what holds | evidence |",
+        "|---|---|---|---|---|",
+    ]
+    rows = [
+        _row(
+            _linked(f"{paper.key}, {one.place}", one, "", f"papers/{paper.key}.md#errata"),
+            one.words,
+            one.label,
+            one.right.replace("](../", "]("),
+            f"`{one.evidence}`" if one.evidence else "by reading",
+        )
+        for paper in papers
+        for one in _sorted(paper)
+        if one.label != "unstated"
+    ]
+    return "\n".join([*head, *rows])
+
+
+def with_verdicts(text: str, papers: tuple[Paper, ...]) -> str:
+    """`docs/repaired.md` with its table written anew between the two marks."""
+    before, _, rest = text.partition(f"{MARKS[0]}\n")
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{verdicts(papers)}\n\n{MARKS[1]}{after}"
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as the documentation makes it.
+
+    >>> anchor("A common part (Proposition E.1)")
+    'a-common-part-proposition-e1'
+    """
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def _sorted(paper: Paper) -> list[Erratum]:
+    return sorted(paper.errata, key=lambda one: list(LABELS).index(one.label))
+
+
+def _linked(text: str, one: Erratum, page: str, otherwise: str = "") -> str:
+    target = f"{page}#{anchor(one.section)}" if one.section else otherwise
+    return f"[{text}]({target})" if target else text
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 def index(papers: tuple[Paper, ...]) -> str:

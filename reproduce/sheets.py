@@ -49,16 +49,19 @@ class Item:
 
 @dataclass(frozen=True)
 class Erratum:
-    """Something published that is not so: where, what, and what is right.
+    """What sharpdp says of a published statement; pages, tests and `docs/repaired.md` read it here.
 
-    `kind` is "slip" (nothing follows), "unsound" (less privacy loss claimed than there is), "loose"
-    (true, but far from the truth), "unstated" (cannot be reproduced from the paper).
+    `words` are the paper's, formulas transcribed; `right` is what holds, or the reading under which the
+    statement does; `label` is one of `pages.LABELS`. `evidence` names the test, below `tests`; `section`
+    is the heading of `docs/repaired.md` with the counterexample, if there is one.
     """
 
     place: str
-    published: str
+    words: str
     right: str
-    kind: str
+    label: str
+    evidence: str = ""
+    section: str = ""
 
 
 @dataclass(frozen=True)

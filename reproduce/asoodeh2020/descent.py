@@ -117,7 +117,7 @@ def draw(canvas: Figure, known: dict[str, Any]) -> None:
     epochs = drawn["epochs"]
     lines = {
         "moments": ("moments accountant (23)", ORANGE, "-"),
-        "lemma": ("Lemma 2, any order (unsound at the left)", GREEN, ":"),
+        "lemma": ("Lemma 2, any order (unproved at the left)", GREEN, ":"),
         "capped": ("Lemma 2, order at most 89", GREEN, "-"),
         "own": ("exact divergences, Theorem 3", PURPLE, "--"),
     }

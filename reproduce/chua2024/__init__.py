@@ -44,18 +44,19 @@ TEXT = Item(
         "wrong way. So is δ_S(4) ≥ 1.6e-4 by (7), though the truth is not known to be less.",
         "The paragraph about σ = 1 prints ε = 1; three of its numbers belong to ε = 0.5. At 1 they "
         "are 2.541e-13 and, for shuffled batches, at least 9.98e-4.",
-        "1.64 by divergences at σ = 0.7 is less than dp-accounting proves by them today.",
+        "1.64 by divergences at σ = 0.7 is less than dp-accounting 0.6.0 has, 1.653.",
         "The bracket of S: from below the pair of Conjecture 3.2, from above no amplification or a "
         "theorem on shuffling. The conjecture that this pair dominates S for all adaptive queries is "
-        "[false](../vacant-seat.md): two examples in two batches, σ = 1, e^ε = 1.3, have δ = 0.2867 "
+        "[refuted](../vacant-seat.md): two examples in two batches, σ = 1, e^ε = 1.3, have δ = 0.2867 "
         "against 0.2840.",
     ),
 )
 SMALL = Item(
     "small-deltas",
-    "Small δ: where the paper's accountant is numerical noise",
+    "Small δ: where loss distributions end on a floor",
     "In Figures 3, 6 and 7 the accountant by loss distributions (PLD) ends on a floor, which the "
-    "paper notes. Below that, some of its upper bounds are below the truth.",
+    "paper notes. Some values of dp-accounting 0.6.0 are below the truth there; which version the paper "
+    "used is not known.",
     numbers.small_values,
     numbers.small_tables,
     (
@@ -134,15 +135,49 @@ FIGURES = (
 )
 
 ERRATA = (
-    Erratum("Section 4.3", "δ_S(12) ≥ 7.5e-5", "≥ 7.473e-5; δ_D(12) = 7.474e-5 bounds it", "slip"),
-    Erratum("Appendix A.2, σ = 1", "values at ε = 1", "they belong to ε = 0.5", "slip"),
+    Erratum(
+        "Conjecture 3.2",
+        "“The pair (P_S, Q_S) tightly dominates ABLQ_S for all adaptive query methods 𝒜.”",
+        "the pair is attained, so it is a lower side; nothing in the paper relies on more",
+        "refuted",
+        evidence="numerics/test_vacant_seat.py::test_conjecture_3_2_of_chua2024_is_false",
+        section="Opposing contributions are not the worst case (chua2024, Conjecture 3.2)",
+    ),
     Erratum(
         "Figures 6 and 7, PLD",
-        "upper bounds from dp-accounting at small δ",
-        "some are below the truth: 0.833 of it at σ = 1, ε = 1, and less where the floor begins",
-        "unsound",
+        "“This is attributable to the numerical instability in PLD accounting when δ is very "
+        "small.”",
+        "some values of dp-accounting 0.6.0 are below the truth: 0.833 of it at σ = 1, ε = 1;"
+        " the authors' version is not known",
+        "unproved",
     ),
-    Erratum("Figure 5, RDP", "1.64", "1.653 by dp-accounting 0.6.0", "unstated"),
+    Erratum(
+        "Figure 5, RDP",
+        "“ϵ_P(δ) ≤ 1.64 (as per RDP accounting)”",
+        "1.653 by dp-accounting 0.6.0",
+        "unstated",
+    ),
+    Erratum(
+        "Section 4.3, σ = 0.4",
+        "“δ_S(12) ≥ 7.5 · 10⁻⁵”",
+        "7.473e-5, rounded up; δ_D(12) = 7.474e-5 bounds it",
+        "slip",
+        evidence="pitfalls/test_batch_errata.py::test_seven_and_a_half_is_more_than_the_order_revealed",
+    ),
+    Erratum(
+        "Appendix A.2, Figure 6",
+        "“δ_S(4) ≥ 1.6 · 10⁻⁴”",
+        "rounded up from what (7) gives; the truth is not known to be less",
+        "slip",
+    ),
+    Erratum(
+        "Appendix A.2, σ = 1",
+        "“δ_P(1) ≤ 2.06 · 10⁻¹⁰ … δ_S(1) ≥ 0.004”",
+        "the values of ε = 0.5; at 1, δ_S is 0.00101 to 0.00191, and the bound on δ_P is "
+        "true, only loose",
+        "slip",
+        evidence="pitfalls/test_batch_errata.py::test_the_values_under_epsilon_1_are_those_of_epsilon_one_half",
+    ),
 )
 
 PAPER = Paper(
@@ -169,5 +204,5 @@ PAPER = Paper(
         "with shuffled batches by the best bounds known, and 90.3% with deterministic ones.",
     ),
     verdict="All but five bounds reproduced: two were rounded the wrong way, three belong to another ε; "
-    "its accountant is below the truth at small δ",
+    "dp-accounting 0.6.0, its accountant, is below the truth at small δ; Conjecture 3.2 is refuted",
 )

@@ -1,10 +1,10 @@
 """chen2024, Figure 4 and Table 2: ReLU units on 60 principal components, as printed and as programmed.
 
 Algorithm 1 as printed clips every record to l1 norm 10. The authors' public program (Shuffled-SGD.py of
-github.com/EChen233/A-full-version-of-RDP-in-the-shuffle-model) does something else: batches of 300 in the
-same order in every epoch, and only their *mean* gradient is clipped, by a sum of numpy's matrix norms of
-order 1 (the largest column sum, not the l1 norm). Both are run here with numpy's noise; neither program
-is one to use.
+github.com/EChen233/A-full-version-of-RDP-in-the-shuffle-model) does something else: records are permuted
+once, every epoch has the same batches of 300, and only their *mean* gradient is clipped, by a sum of
+numpy's matrix norms of order 1 (the largest column sum, not the l1 norm). Both are run here with numpy's
+noise; neither program is one to use.
 """
 
 from __future__ import annotations

@@ -18,9 +18,11 @@ TABLE_1 = Item(
     shuffle.first_values,
     shuffle.first_tables,
     (
-        "Theorem 4.2 gives the published row. The threshold that Corollary 4.3 prints is not where "
-        "the curve has the slope of ε: it yields 3 to 14% less than the theorem, so the table was "
-        "made with the right one. For few users it yields less than is true.",
+        "Theorem 4.2 gives the published row, and so does Corollary 4.3 with l(t) = -1/t, which is its "
+        "value at every knot.",
+        "Theorem 4.2 rests on Theorem 3.1 of feldman2023 ([23]), to whose key lemma its authors have "
+        "published an erratum. If all users share one randomizer, as in this paper, that theorem holds "
+        "by [another proof](../shuffle-proof.md).",
         "The theorem is 1.1 to 1.8 times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
         "The lower end is what a randomizer with three symbols attains.",
@@ -77,7 +79,7 @@ FIGURE_2 = Item(
         "curves with a hidden start lie above it.",
         "All of this is about these records. Over arbitrary records some gradient has the clipping "
         "norm at every start, and then the curve is that of the noise alone: no amplification. The "
-        "paper's remark calls the bound instance-based; the abstract does not.",
+        "paper says so itself: its remark calls the theorem instance-based and gives the worst case.",
     ),
     starts.draw_figure,
     SQUARES,
@@ -87,7 +89,7 @@ EXAMPLE = Item(
     "example-d3",
     "Example D.3: logistic loss",
     "The largest gradient over all records with |xy| at most M is M / (1 + exp(-|I| M)) at the "
-    "start I. The paper's formula lacks the factor |xy|.",
+    "start I. The paper's formula lacks the factor |xy|; it is safe for |xy| at most 1.",
     starts.logistic_values,
     starts.logistic_tables,
     (
@@ -133,90 +135,170 @@ FIGURE_4 = Item(
 )
 STATEMENTS = Item(
     "statements",
-    "Statements that fail as published",
-    "Five statements about mixtures, each at a small example in exact fractions. sharpdp uses the "
-    "repaired forms; `tests/pitfalls/test_mixture_errata.py` holds both.",
+    "Statements about mixtures at small examples",
+    "Each in exact fractions: what the statement says if its words are taken literally, the truth, and "
+    "what sharpdp uses. Lemma 6.3 and Proposition E.1 are refuted; the others hold as the paper means "
+    "them ([readings](../repaired.md#mixtures)).",
     statements.values,
     statements.tables,
     (
-        "Proposition 6.1 claims that Lemma 3.1 holds with equality under its condition, which this "
-        "example meets. The right condition is p₁q₂ = p₂q₁ wherever both components have mass.",
-        "The others claim a lower bound on the trade-off function that lies above it. Lemma 6.3 "
-        "needs T(Qⱼ, Pᵢ) in place of T(Pᵢ, Qⱼ); Proposition 6.4 a symmetric curve, or the hull of "
-        "it and its inverse; Proposition B.1 conjugates in place of values at equal rates; "
-        "Proposition E.1 a curve below those against the common part as well. In the shuffle model "
-        "all curves are symmetric, and nothing breaks there.",
+        "Lemma 6.3 needs T(Qⱼ, Pᵢ) in place of T(Pᵢ, Qⱼ); Proposition E.1 a curve below those against "
+        "the common part as well.",
+        "Proposition 6.4 is stated for shuffling models, where T(P₀, Q₀) is symmetric and it "
+        "holds; in this "
+        "example it is not. Proposition B.1 holds with each curve at its own rate, as in Lemma 3.1, and "
+        "not as a sum of functions. Proposition 6.1 holds for a mixture of laws: the sum of ratios is 1 "
+        "here, as its left side is, but the law of p_I/q_I is not. The right condition at points is "
+        "p₁q₂ = p₂q₁ wherever both components have mass.",
     ),
 )
 
 ERRATA = (
     Erratum(
-        "Corollary 4.3",
-        "threshold t_ε from l(t) as if it were the slope",
-        "the slope at the ratio t is -1/t, so t_ε = (1 - 2w)/(e^ε - 2w)",
-        "unsound",
+        "Lemma 6.3",
+        "“Suppose that T(Pᵢ, Qᵢ) is symmetric for each i. Then, for 0 ≤ w ≤ 1, we have T((1 −"
+        " w)P₁ + wP₂, (1 − w)Q₁ + wQ₂) ≥ 𝒞(((1 − w)(1 − γ)F∗₁,₁ + w(1 − η)F∗₂,₁ + (1 − "
+        "w)γF∗₁,₂ + wηF∗₂,₂)∗) for arbitrary 0 ≤ γ < w < η ≤ 1 … f_{i,j} = T(Pᵢ, Qⱼ) … "
+        "Moreover, for γ = η = w, it holds … ≥ 𝒞((1 − w)T(P₁, (1 − w)Q₁ + wQ₂) + wT(P₂, (1 − "
+        "w)Q₁ + wQ₂)).”",
+        "T(Qⱼ, Pᵢ) in place of T(Pᵢ, Qⱼ); as printed it holds if all four curves are symmetric",
+        "refuted",
+        evidence="pitfalls/test_shuffle_errata.py::test_lemma_6_3_between_gamma_and_eta",
+        section="Advanced joint concavity (Lemma 6.3)",
     ),
     Erratum(
-        "Lemma 6.3, Propositions 6.4, B.1, E.1",
-        "inequalities without the conditions they need",
-        "see [the statements](#statements-that-fail-as-published)",
-        "unsound",
+        "Proposition E.1",
+        "“For P = (1 − w)P₀ + wP₁ and Q = (1 − w)P₀ + wQ₁, we have T(P, Q) ≥ 𝒞((1 − w)Id + "
+        "wT(P₁, Q₁)).”",
+        "with a curve that is also below T(Q₁, P₁), T(P₀, P₁) and T(P₀, Q₁), in place of T(P₁, Q₁)",
+        "refuted",
+        evidence="pitfalls/test_shuffle_errata.py::test_proposition_e_1_needs_curves_against_the_common_part_too",
+        section="A common part (Proposition E.1)",
     ),
     Erratum(
-        "Equation (3), middle piece",
-        "x̄ - f(x̄) - x",
-        "x̄ + f(x̄) - x",
-        "slip",
-    ),
-    Erratum(
-        "Section 5, after Figure 2",
-        "the divergence of N(0, 1) from N(0, 2) is infinite at large orders",
-        "it is finite at all orders (0.1438 at order 2); the reverse one is infinite from "
-        "order 2 on",
-        "slip",
-    ),
-    Erratum(
-        "Section 5, dominating pair",
-        "N(0, 1) and N(0, 2) for the step without clipping",
-        "N(a, 2), and as an ordered pair it does not dominate: hiding the start is post-processing",
-        "unsound",
+        "Section 5, pair without clipping",
+        "“without gradient clipping, we have μ_I^max = a − I and the dominate pair are two "
+        "Gaussian distributions N(0, 1) and N(0, 2)”",
+        "the start released (Theorem 5.1); for a ≠ 0 the mean is a, as in Appendix D.2",
+        "refuted",
+        evidence="pitfalls/test_initialization_errata.py::test_dropping_the_start_is_no_dominating_pair",
+        section="Dropping the start (Section 5)",
     ),
     Erratum(
         "Example D.3",
-        "the softmax as the gradient of the logistic loss",
-        "times |xy|",
-        "unsound",
-    ),
-    Erratum(
-        "Proposition 6.1",
-        "a weighted sum of ratios as the condition for equality",
-        "p₁q₂ = p₂q₁ wherever both have mass",
-        "slip",
+        "“For the logistic loss, we have μ_I^max = sup_{x,y} |e^{−I·yx} / (1 + e^{−I·yx})| as"
+        " the gradient of the logistic loss is the softmax function.”",
+        "with the factor |xy|; safe as it stands if |xy| ≤ 1",
+        "refuted",
+        evidence="pitfalls/test_initialization_errata.py::test_the_logistic_sensitivity_needs_the_factor_of_the_margin",
+        section="A factor of the logistic gradient (Example D.3)",
     ),
     Erratum(
         "Theorem 4.2, remark",
-        "near-optimal",
-        "the exact curve of the same pair costs the same and is better: 1.1 to 1.8 times in Table "
-        "1, 16 times at 1000 users, ε₀ = 1, ε = 0.2",
+        "“The bound in Theorem 4.2 is near-optimal.”",
+        "the exact curve of the same pair costs the same and is better: 1.1 to 1.8 times in "
+        "Table 1, 16 times at 1000 users, ε₀ = 1, ε = 0.2",
         "loose",
+        evidence="pitfalls/test_shuffle_errata.py::test_theorem_4_2_loses_up_to_a_factor_of_16",
     ),
-    Erratum("Table 1, row of [23]", "ε₀ = 4.444", "made with 4.44448", "slip"),
     Erratum(
         "Table 2, lower bound",
-        "by binary search in [23]",
-        "the pair from above of [23] on a grid of two intervals; on a fine one it is 0.397 to 0.791",
+        "“the empirical lower bound obtained by binary search in [23]”",
+        "the clones pair of [23] on a grid of two intervals gives these values; on a fine one"
+        " it is 0.397 to 0.791",
         "loose",
+        evidence="golden/test_reproduction.py::test_the_lower_row_of_table_2_of_wang2023",
     ),
-    Erratum("Figure 3, caption", "0.0020 and 1.5e-6", "users and ε₀ are missing", "unstated"),
+    Erratum(
+        "Figure 3, caption",
+        "“δ derived from Lemma 6.3 is 1.5 × 10⁻⁶ while that from Lemma 3.1 is 0.0020”",
+        "users and ε₀ are missing",
+        "unstated",
+    ),
+    Erratum(
+        "Corollary 4.3",
+        "“Let l(t) := −Σᵢ wᵢ⁰ pᵢ(i + 1 − (i+1)/(t+1)) / Σᵢ wᵢ⁰ pᵢ(i − (i+1)/(t+1)) with pᵢ "
+        "being the probability mass function of Binom(i, 1/2). … t_ε = inf{t : −2w + (1 − "
+        "2w)l(t) ≥ −e^ε}”",
+        "read l(t) as -1/t, its value at every knot; over the knots alone t_ε is one knot too"
+        " far, which shows for few users; the floors that the proof (C.2) adds make another "
+        "function",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_corollary_4_3_reads_minus_one_over_t",
+        section="The threshold of a corollary (Corollary 4.3)",
+    ),
+    Erratum(
+        "Proposition 6.1",
+        "“For m = 2, Lemma 3.1 holds with equality if and only if (w₁p₁ + w₂p₂)/(w₁q₁ + "
+        "w₂q₂)(X) =^ℙ w₁ (p₁/q₁)(X) + w₂ (p₂/q₂)(X) with X ~ P_w”",
+        "the right side as a mixture of the laws of pᵢ/qᵢ, as in Appendix F.1 and Example "
+        "F.2; a sum of ratios is not sufficient",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_proposition_6_1_is_about_a_mixture_of_laws",
+        section="When hiding the index changes nothing (Proposition 6.1)",
+    ),
+    Erratum(
+        "Proposition B.1",
+        "“T(P_w, Q_w′) ≥ min{w₁, w₁′}T(P₁, Q₁) + min{w₂, w₂′}T(P₂, Q₂) + (w₂′ − min{w₂, "
+        "w₂′})T(P₁, Q₂) + (w₁′ − min{w₁, w₁′})T(P₂, Q₁)”",
+        "each curve at its own rate, as in Lemma 3.1, which it extends; not a sum of "
+        "functions at equal rates",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_proposition_b_1_is_false_at_equal_rates",
+        section="Different weights (Proposition B.1)",
+    ),
+    Erratum(
+        "Proposition 6.4",
+        "“For P = (1 − w)P₀ + wQ₀ and Q = (1 − w)Q₀ + wP₀ with some weight 0 ≤ w ≤ 1/2, we "
+        "have T(P, Q) ≥ 𝒞(2wId + (1 − 2w)T(P₀, Q₀)).”",
+        "for symmetric T(P₀, Q₀), as “in shuffling models”, which the sentence before it "
+        "names; for others 𝒞(T(P₀, Q₀)), as in the proof",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_proposition_6_4_needs_a_symmetric_pair",
+        section="Swapped distributions (Proposition 6.4)",
+    ),
+    Erratum(
+        "Equation (3), middle piece",
+        "“x̄ − f(x̄) − x”",
+        "x̄ + f(x̄) - x",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_equation_3_as_printed_is_a_negative_rate",
+    ),
+    Erratum(
+        "Section 5, after Figure 2",
+        "“R_α̃(N(0, 1) ‖ N(0, 2)) = ∞ for α̃ large enough”",
+        "it is finite at all orders (0.1438 at order 2); the reverse one is infinite from "
+        "order 2 on",
+        "slip",
+        evidence="pitfalls/test_initialization_errata.py::test_the_renyi_divergence_said_to_be_infinite_is_finite",
+    ),
+    Erratum(
+        "Table 1, row of [23]",
+        "“using a fixed value of ϵ₀ = 4.444”",
+        "4.44448 gives the printed digits",
+        "slip",
+        evidence="pitfalls/test_shuffle_errata.py::test_the_closed_form_row_of_table_1_is_for_another_local_epsilon",
+    ),
     Erratum(
         "Proposition 3.3 and its proof",
-        "the middle term without weights; dα/dt positive",
-        "every component counts with its weight; α falls with t",
+        "“≤ Σᵢ ∫₀¹ F(1/|fᵢ′(x)|)|fᵢ′(x)|dx = Σᵢ wᵢ D_F(Pᵢ‖Qᵢ)”",
+        "every component counts with its weight; in the proof α falls with t",
         "slip",
+        evidence="pitfalls/test_mixture_errata.py::test_proposition_3_3_lacks_the_weights_in_its_middle_term",
     ),
-    Erratum("F-divergences", "F(0) = lim F(s)/s", "F(0) = lim F(s)", "slip"),
     Erratum(
-        "Least squares", "the square as loss", "half the square has the published gradient", "slip"
+        "Appendix B.3, F-divergences",
+        "“F(0) = lim_{s→0} F(s)/s”",
+        "F(0) = lim F(s)",
+        "slip",
+        evidence="pitfalls/test_mixture_errata.py::test_f_at_zero_is_the_limit_of_f",
+    ),
+    Erratum(
+        "Example D.1",
+        "“ℓ(θ, 𝒟) = Σᵢ(yᵢ − θxᵢ)², we have g(θ, 𝒟) = Σᵢ(yᵢ − θxᵢ)(−xᵢ)”",
+        "half the squares have this gradient",
+        "slip",
+        evidence="pitfalls/test_mixture_errata.py::test_the_gradient_of_least_squares_belongs_to_half_the_squares",
     ),
 )
 
@@ -235,5 +317,5 @@ PAPER = Paper(
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),
     ERRATA,
     verdict="Tables 1 and 2 reproduced; the exact curve is up to 1.8 times better; "
-    "four inequalities need conditions; Figure 2 holds for its records only",
+    "two inequalities are refuted, three hold as the paper means them",
 )

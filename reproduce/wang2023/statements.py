@@ -1,6 +1,6 @@
-"""wang2023: statements about mixtures that fail as published, each at a small example in fractions.
+"""wang2023: statements about mixtures taken literally, each at a small example in fractions.
 
-The published form, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
+What the words say, the truth, and sharpdp's form of the same statement; all of them exact. Names are as
 published, with P as the null: `hidden`, which has Q as the null, is handed the pairs (Q_i, P_i).
 """
 
@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from reproduce.cache import once
 from reproduce.sheets import Table, number
+from sharpdp.mixtures.advanced_joint_concavity import advanced
 from sharpdp.mixtures.inequalities import (
     averaged,
     coupled,
@@ -25,7 +26,7 @@ from sharpdp.tradeoff import Polyline
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]
 Found = tuple[Fraction | float, ...]
-"""The rate, then the published value, the truth and the repaired value there."""
+"""The rate, then the literal value, the truth and sharpdp's value there."""
 
 HALF = F(1, 2)
 
@@ -36,7 +37,7 @@ def mixed(weight: Fraction, one: Law, other: Law) -> Law:
 
 
 def proposition_6_1() -> Found:
-    """The published condition holds here, so that Lemma 3.1 should be an equality; it is not."""
+    """The sum of ratios meets the condition for equality in Lemma 3.1; a mixture of laws does not."""
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights, at = [(low, even), (high, even)], [HALF, HALF], F(1, 4)
     joint = released([T(*one) for one in laws], weights)
@@ -54,7 +55,7 @@ def proposition_b_1() -> Found:
 
 
 def lemma_6_3() -> Found:
-    """The published orientation, gamma = eta = w."""
+    """As published, gamma = eta = w."""
     p1, q1 = [F(0), F(1)], [F(1), F(0)]
     p2, q2 = [F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)]
     w, at = F(2, 5), F(3, 20)
@@ -62,6 +63,17 @@ def lemma_6_3() -> Found:
     claimed = averaged([T(p, alternative) for p in (p1, p2)], [1 - w, w]).symmetric_hull()
     right = averaged([T(null, q) for q in (q1, q2)], [1 - w, w])
     return at, claimed(at), T(null, alternative)(at), right(at)
+
+
+def lemma_6_3_inside() -> Found:
+    """As published, gamma = 1/5 and eta = 3/5: its formula is `advanced` with T(P_i, Q_j)."""
+    laws = [([F(0), F(1)], [F(1), F(0)]), ([F(3, 8), F(5, 8)], [F(5, 8), F(3, 8)])]
+    w, gamma, eta, at = F(2, 5), F(1, 5), F(3, 5), F(3, 20)
+    printed = [[T(p, q) for p, _ in laws] for _, q in laws]
+    right = [[T(q, p) for p, _ in laws] for _, q in laws]
+    truth = T(*(mixed(w, *side) for side in zip(*laws, strict=True)))
+    claimed = advanced(printed, w, gamma, eta).symmetric_hull()
+    return at, claimed(at), truth(at), advanced(right, w, gamma, eta).inverse()(at)
 
 
 def proposition_6_4() -> Found:
@@ -86,6 +98,7 @@ def proposition_e_1() -> Found:
 
 STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
     "Lemma 6.3": (lemma_6_3, "P₁ = (0, 1), Q₁ = (1, 0), P₂ = (3/8, 5/8), Q₂ = (5/8, 3/8), w = 2/5"),
+    "Lemma 6.3, γ = 1/5, η = 3/5": (lemma_6_3_inside, "the same"),
     "Proposition 6.4": (proposition_6_4, "P₀ = (5/7, 2/7, 0), Q₀ = (0, 5/6, 1/6), w = 1/5"),
     "Proposition B.1": (proposition_b_1, "P₁ = Q₁ = a, P₂ = b, Q₂ = c disjoint, weights 1/2"),
     "Proposition E.1": (
@@ -97,7 +110,7 @@ STATEMENTS: dict[str, tuple[Callable[[], Found], str]] = {
 
 
 def found(name: str) -> list[str]:
-    """Rate, published value, truth and repaired value of a statement, as text."""
+    """Rate, literal value, truth and sharpdp's value of a statement, as text."""
     at, *others = STATEMENTS[name][0]()
     return [f"{at}", *(f"{one} = {number(float(one), 4)}" for one in others)]
 
@@ -110,8 +123,8 @@ def values(_size: str) -> dict[str, list[str]]:
 def tables(known: dict[str, list[str]]) -> list[Table]:
     """Each statement at its example."""
     rows = [
-        [name, STATEMENTS[name][1], at, claimed, truth, repaired]
-        for name, (at, claimed, truth, repaired) in known.items()
+        [name, STATEMENTS[name][1], at, claimed, truth, ours]
+        for name, (at, claimed, truth, ours) in known.items()
     ]
-    headings = ("statement", "example", "at the rate", "published", "truth", "repaired")
+    headings = ("statement", "example", "at the rate", "literally", "truth", "sharpdp")
     return [Table("False-negative rates", headings, rows)]

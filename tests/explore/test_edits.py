@@ -70,7 +70,8 @@ def report(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def total(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {**curve(fields), "plan": dict(fields), "delta": fields["delta"]}
+    plan = {"plan": dict(fields), "delta": fields["delta"], "holds_when": []}
+    return {**curve(fields), **plan}
 
 
 def ledger(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,24 +23,24 @@ METHOD = wang2023.PublishedMethod(wang2023.USERS, wang2023.LOCAL)
 
 @pytest.mark.underflows
 @pytest.mark.parametrize(
-    ("epsilon", "right", "as_printed"),
+    ("epsilon", "delta"),
     [
-        (0.5, "3.03086166696e-6", "2.91022718e-6"),
-        (0.6, "1.27109926196e-7", "1.19761984e-7"),
-        (0.8, "8.70092358e-11", "7.92735386e-11"),
-        (1.0, "2.445520709e-14", "2.11376623e-14"),
+        (0.5, "3.03086166696e-6"),
+        (0.6, "1.27109926196e-7"),
+        (0.8, "8.70092358e-11"),
+        (1.0, "2.445520709e-14"),
     ],
 )
-def test_corollary_4_3_of_wang2023(epsilon: float, right: str, as_printed: str) -> None:
-    assert near(METHOD.delta(epsilon, METHOD.right_threshold(epsilon)), right, 2)
-    assert near(METHOD.delta(epsilon, METHOD.published_threshold(epsilon)), as_printed, 2)
+def test_corollary_4_3_of_wang2023(epsilon: float, delta: str) -> None:
+    """With l(t) = -1/t it is Theorem 4.2."""
+    assert near(METHOD.delta(epsilon, METHOD.threshold(epsilon)), delta, 2)
 
 
 @pytest.mark.underflows
 @pytest.mark.parametrize("epsilon", wang2023.TABLE_1)
 def test_table_1_of_wang2023(epsilon: float) -> None:
     closed, ours = wang2023.TABLE_1[epsilon]
-    assert near(METHOD.delta(epsilon, METHOD.right_threshold(epsilon)), ours, 0.5)
+    assert near(METHOD.delta(epsilon, METHOD.threshold(epsilon)), ours, 0.5)
     assert near(wang2023.closed_form_delta(wang2023.UNROUNDED, epsilon), closed, 0.8)
 
 
@@ -165,13 +165,13 @@ def test_the_claims_of_asoodeh2020() -> None:
     assert gaussian.allowed(6.0) == [501, 603, 685]
 
 
-def test_theorem_5_of_asoodeh2020_asks_for_too_little_noise() -> None:
+def test_theorem_5_of_asoodeh2020_by_three_and_four_terms() -> None:
     shares = []
     for epsilon in (0.01, 0.002, 0.001):
-        printed, equation, exact = gaussian.variances(epsilon)
+        three, four, equation, exact = gaussian.variances(epsilon)
         assert equation > exact
-        shares.append(round(printed / exact, 3))
-    assert shares == [0.934, 0.612, 0.316]
+        shares.append((round(three / exact, 3), round(four / exact, 1)))
+    assert shares == [(0.934, 3.2), (0.612, 5.5), (0.316, 7.4)]
 
 
 def test_theorem_4_of_asoodeh2020_is_below_theorem_3() -> None:
@@ -207,6 +207,7 @@ def test_the_gain_of_girgis2021() -> None:
 
 STATEMENTS = {  # the specification: printed, truth
     "Lemma 6.3": ("0.34", "0.15"),
+    "Lemma 6.3, γ = 1/5, η = 3/5": ("0.1725", "0.15"),
     "Proposition 6.4": ("0.2171", "0.1417"),
     "Proposition B.1": ("0.375", "0.25"),
     "Proposition E.1": ("0.7667", "0.65"),

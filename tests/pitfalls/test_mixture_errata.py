@@ -1,6 +1,7 @@
-"""Statements of wang2023 about mixtures that are wrong as printed, each refuted by an example.
+"""Statements of wang2023 about mixtures, each checked at an example.
 
-Every test shows that the printed form fails, and that sharpdp's form of the same statement holds.
+Every test shows where the printed form fails, or how it is to be read, and that sharpdp's form of the
+same statement holds. The labels are in `reproduce.wang2023`.
 Numbers in brackets count the errata of the paper. Those about the shuffle model, (1), (2), (18), (19)
 and the counterexamples of (8), are in test_shuffle_errata.py; (10), (11) and (15) are in
 test_initialization_errata.py.
@@ -48,25 +49,7 @@ def ours(laws: list[tuple[Law, Law]]) -> list[tuple[Law, Law]]:
     return [(q, p) for p, q in laws]
 
 
-# --- (3), (7): the curve of the bare shuffle pair ---------------------------------------------------
-
-
-def test_the_slope_in_the_main_text_needs_floors() -> None:
-    """(3): without them most probabilities are asked for between whole numbers, where there is none."""
-    users, t = 5, F(2, 3)
-    places = [
-        (weight, i, i - F(i + 1) / (t + 1))
-        for i, weight in enumerate(printed.clones_law(users, HALF))
-    ]
-    bare = [w * printed.coins(i, int(x)) for w, i, x in places if x >= 0 and x.denominator == 1]
-    floored = [w * printed.coins(i, int(x)) for w, i, x in places if x >= 0]
-    assert sum(bare) < sum(floored)
-    steep = {(fa - fb) / (b - a) for (a, fa), (b, fb) in itertools.pairwise(corners(users))}
-    assert 1 / t in steep  # one over the ratio, whatever is averaged
-
-
-def corners(users: int) -> list[tuple[Fraction, Fraction]]:
-    return small.knots(small.bare_clones(users, HALF))
+# --- (7): the curve of the bare shuffle pair --------------------------------------------------------
 
 
 def test_the_errors_of_the_second_kind_lack_their_complement() -> None:

@@ -1,12 +1,13 @@
-"""Formulas about the shuffle model exactly as their papers print them, in fractions, for few users.
+"""Formulas about the shuffle model as their papers print them, in fractions, for few users.
 
-They are here to be refuted (tests/pitfalls/test_shuffle_errata.py) or reproduced; the right ones are
+They are here to be checked (tests/pitfalls/test_shuffle_errata.py) or reproduced; the exact pairs are
 in `shuffle_small` and `shuffle`. `odds` is e^local_epsilon, `x` is e^epsilon, w = 1 / (odds + 1).
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from math import comb, floor
 
@@ -34,7 +35,10 @@ def ratios(users: int) -> list[Fraction]:
 
 
 def bare_errors(users: int, rate: Fraction, t: Fraction) -> Point:
-    """wang2023 Proposition 4.1: (alpha(t), beta(t)) of the bare pair; floors where it omits them."""
+    """wang2023 Proposition 4.1: (alpha(t), beta(t)) of the bare pair.
+
+    Floors change nothing: F_i is constant between whole numbers.
+    """
     alpha = beta = Fraction(0)
     for i, weight in enumerate(clones_law(users, rate)):
         s = floor(i - Fraction(i + 1) / (t + 1))
@@ -43,8 +47,25 @@ def bare_errors(users: int, rate: Fraction, t: Fraction) -> Point:
     return alpha, beta
 
 
+Slope = Callable[[int, Fraction, Fraction], Fraction | None]
+
+
 def slope(users: int, rate: Fraction, t: Fraction) -> Fraction | None:
-    """wang2023 Corollary 4.3: l(t), minus a ratio of two averages; None where it is -infinity."""
+    """wang2023 Corollary 4.3: l(t). p_i is a probability mass function, 0 between whole numbers.
+
+    None where it is not a number: 0 / 0 between knots.
+    """
+    above = below = Fraction(0)
+    for i, weight in enumerate(clones_law(users, rate)):
+        last = i - Fraction(i + 1) / (t + 1)
+        if last.denominator == 1:
+            above += weight * coins(i, int(last) + 1)
+            below += weight * coins(i, int(last))
+    return None if below == 0 else -above / below
+
+
+def slope_of_the_proof(users: int, rate: Fraction, t: Fraction) -> Fraction | None:
+    """wang2023 Appendix C.2: l(t) with floors around the arguments, which the corollary does not have."""
     above = below = Fraction(0)
     for i, weight in enumerate(clones_law(users, rate)):
         above += weight * coins(i, floor(i + 1 - Fraction(i + 1) / (t + 1)))
@@ -59,20 +80,22 @@ def corollary_delta(users: int, odds: Fraction, x: Fraction, t: Fraction) -> Fra
     return (2 * w - x) * alpha + (1 - 2 * w) * (1 - beta)
 
 
-def printed_threshold(users: int, odds: Fraction, x: Fraction) -> Fraction:
-    """wang2023 Corollary 4.3: t_epsilon = inf{t : -2w + (1 - 2w) l(t) >= -x}."""
+def threshold(odds: Fraction, x: Fraction) -> Fraction:
+    """wang2023 Corollary 4.3: t_epsilon = inf{t : -2w + (1 - 2w) l(t) >= -x} with l(t) = -1/t."""
+    w = 1 / (odds + 1)
+    return (1 - 2 * w) / (x - 2 * w)
+
+
+def threshold_among_knots(
+    users: int, odds: Fraction, x: Fraction, steepness: Slope = slope
+) -> Fraction:
+    """The same infimum over the knots alone, at which l(t) is a number."""
     w = 1 / (odds + 1)
     for t in ratios(users):
-        steep = slope(users, 2 * w, t)
+        steep = steepness(users, 2 * w, t)
         if steep is not None and -2 * w + (1 - 2 * w) * steep >= -x:
             return t
     raise AssertionError("the slope never gets that flat")
-
-
-def right_threshold(odds: Fraction, x: Fraction) -> Fraction:
-    """(1 - 2w) / (x - 2w): where the segments of the bare pair have the slope that is asked for."""
-    w = 1 / (odds + 1)
-    return (1 - 2 * w) / (x - 2 * w)
 
 
 def interpolated(knots: list[Point], alpha: Fraction) -> Fraction:

@@ -85,7 +85,7 @@ def test_names_are_told_apart() -> None:
     for paper in EVERYTHING:
         names = [item.name for item in paper.items]
         assert len(set(names)) == len(names)
-        assert all(erratum.kind in pages.KINDS for erratum in paper.errata)
+        assert all(erratum.label in pages.LABELS for erratum in paper.errata)
 
 
 def test_brackets_are_rounded_outwards() -> None:

@@ -203,8 +203,8 @@ def test_moments_are_converted_at_the_best_whole_order(
     assert value >= 0.999 * best  # the order is at most 1.5 % off, at a minimum
 
 
-def test_the_printed_threshold_is_not_used() -> None:
-    """With it, delta at epsilon 0.5 would be 2.91022718e-6: four per cent below the theorem."""
+def test_the_threshold_has_no_floors() -> None:
+    """With those of the proof, delta at epsilon 0.5 would be 2.91022718e-6: 4% below the theorem."""
     value = FORMULAS["mixture_tradeoff_upper"](reports(*TABLE), 2.91022718e-6)
     assert value > 0.501
 

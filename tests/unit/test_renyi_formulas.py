@@ -83,7 +83,7 @@ def test_question_two_noise_suffices(epsilon: float) -> None:
         assert float(met.epsilon(delta=1e-5)) <= epsilon * (1.0 + 1e-9)
 
 
-def test_theorem_5_as_printed_asks_for_too_little_noise() -> None:
+def test_theorem_5_without_its_remainder_asks_for_too_little_noise() -> None:
     """Which is why it is not offered: its share of the exact variance at delta = 1e-5 (spec)."""
     for epsilon, share in ((0.01, 0.934), (0.002, 0.612), (0.001, 0.316)):
         log = math.log(1e5)

@@ -315,7 +315,7 @@ def test_every_formula_is_on_its_side_of_the_answer(
             assert row.value <= answer.upper
 
 
-def test_the_curve_that_is_drawn_as_a_lower_bound_is_none() -> None:
+def test_the_converted_lower_bound_is_not_one_on_epsilon() -> None:
     """C, 10^5 rounds: .2150, while binary randomized response has .2018 and ternary one .2758."""
     run = dp.ShuffledReports(users=1000, local_epsilon=3.0, population=10**6, rounds=10**5)
     found = dp.compare(run, delta=1e-8, relative_width=1e-3)

@@ -341,7 +341,7 @@ class _Laws:
 
 
 def _coupled(components: _Laws) -> Inequality:
-    name, source = "indices coupled", "wang2023 Proposition B.1, repaired"
+    name, source = "indices coupled", "wang2023 Proposition B.1"
     if components.same_weights:
         return Inequality(name, source, (), "the weights are the same for both data sets")
     return Inequality(name, source, (coupled(components.curves, *components.shares),))
@@ -383,7 +383,7 @@ def _one_side_released(components: _Laws) -> Inequality:
 
 
 def _swapped(components: _Laws) -> Inequality:
-    name, source = "swapped distributions", "wang2023 Proposition 6.4, repaired"
+    name, source = "swapped distributions", "wang2023 Proposition 6.4, symmetrized"
     if not components.two or components.laws[0] != components.laws[1][::-1]:
         return Inequality(name, source, (), "it is about (P, Q) mixed with (Q, P)")
     larger = int(components.shares[0][1] > components.shares[0][0])

@@ -235,14 +235,14 @@ def coupled(
     """A lower bound on T(Q, P), P = sum of weights[j] P_j and Q = sum of other_weights[i] Q_i.
 
     Any coupling of the two indices does, entry [i][j] for Q_i and P_j; the maximal diagonal one unless
-    another is given. Curves are pooled by slope: adding them at equal false-positive rates, as printed,
-    is wrong.
+    another is given. Curves are pooled by slope, each at its own false-positive rate: added at equal
+    rates they are no bound.
 
     Holds when: curves[i][j] = T(Q_i, P_j), or less.
 
     Numerics: exact.
 
-    Source: wang2023 Proposition B.1, repaired.
+    Source: wang2023 Proposition B.1, each curve at its own rate.
 
     >>> even, sure = Polyline(fpr=(0, 1), fnr=(1, 0)), Polyline(fpr=(0, 1), fnr=(0, 0))
     >>> coupled([[even, sure], [sure, sure]], [0.5, 0.5], [0.5, 0.5])(Fraction(1, 4))
@@ -303,7 +303,7 @@ def nothing_lost(laws: Sequence[Laws], weights: Law, other_weights: Law | None =
 
     Numerics: exact.
 
-    Source: wang2023 Proposition 6.1, repaired.
+    Source: wang2023 Proposition 6.1, for a mixture of laws.
 
     >>> nothing_lost([((1, 0), (1, 0)), ((0, 1), (0, 1))], [Fraction(1, 2)] * 2)
     True
@@ -421,12 +421,12 @@ def subsampled(
 def swapped_bound(curve: Polyline, weight: Number) -> Polyline:
     """The lower bound 2w Id + (1-2w) f, symmetrized, on what `swapped` gives exactly; w <= 1/2.
 
-    f is the convex hull of T(Q, P) and its inverse: with the curve itself, as printed, it is no bound
-    unless the curve is symmetric. It is `subsampled` with the common part (P + Q) / 2.
+    f is the convex hull of T(Q, P) and its inverse, the curve itself if that is symmetric; without the
+    hull it is no bound for other curves. It is `subsampled` with the common part (P + Q) / 2.
 
     Numerics: exact.
 
-    Source: wang2023 Proposition 6.4, repaired.
+    Source: wang2023 Proposition 6.4, symmetrized.
 
     >>> sure = Polyline(fpr=(0, 1), fnr=(0, 0))
     >>> swapped_bound(sure, Fraction(1, 4))(Fraction(1, 4))  # exactly, too

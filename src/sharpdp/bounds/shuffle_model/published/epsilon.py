@@ -200,7 +200,7 @@ def stronger_clones_closed_form_upper(mechanism: ShuffledReports, delta: float) 
     return _clones(mechanism, delta, 2.0 / (math.exp(mechanism.local_epsilon) + 1.0))
 
 
-@formula(holds_when=SHARED, source="wang2023 Theorem 4.2 and Corollary 4.3, threshold corrected")
+@formula(holds_when=SHARED, source="wang2023 Theorem 4.2 and Corollary 4.3")
 def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
     """Upper bound from the joint concavity of trade-off functions, at most local_epsilon.
 
@@ -210,8 +210,7 @@ def mixture_tradeoff_upper(mechanism: ShuffledReports, delta: float) -> float:
     the exact pair P = (1 - w) P0 + w Q0 against Q = (1 - w) Q0 + w P0, whose profile d it determines:
     (1 - 2w) H_g = ((1 - w) + w g) d(log x),  x = ((1 - w) g + w) / ((1 - w) + w g).
 
-    Never sharper than the exact pair. The printed threshold of Corollary 4.3 would give a delta that is
-    too small by 3 to 14%; 1/g is the right one.
+    Never sharper than the exact pair. The threshold t_eps of Corollary 4.3 is 1/g, with l(t) = -1/t.
 
     Numerics: certified as the profile of the pair is; the epsilon returned is one at which a delta
     below the given one was seen.

@@ -43,7 +43,7 @@ corrected_formula = partial(
 
 @formula(
     holds_when=f"{SHARED}; the order is a whole number, at least 2",
-    source="girgis2021renyi Theorem 2, as chen2024 (5) corrected",
+    source="girgis2021renyi Theorem 2; chen2024 (5)",
 )
 def moments_upper(mechanism: ShuffledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of whole orders a >= 2.
@@ -51,8 +51,7 @@ def moments_upper(mechanism: ShuffledReports, order: float) -> float:
         log( e^{a^2 (E - 1)^2 / m} + e^{a local_epsilon - (n - 1)/(8E)} ) / (a - 1)
         m = floor((n - 1) / (2E)) + 1
 
-    chen2024 prints (local_epsilon - 1)^2 for (E - 1)^2 in (5), which would fall below the lower bound
-    (6) at local_epsilon = 1.
+    chen2024 misprints (E - 1)^2 in (5) as (local_epsilon - 1)^2.
 
     The randomizer is discrete.
 
@@ -92,13 +91,12 @@ def moments_epsilon_upper(mechanism: ShuffledReports, delta: float) -> float:
 
 @formula(
     holds_when="users are put in random order first; the randomizer may depend on the place in it",
-    source="chen2024 Theorem 1 corrected, feldman2021 Theorem 3.1",
+    source="chen2024 Theorem 1, feldman2021 Theorem 3.1",
 )
 def clones_renyi_upper(mechanism: ShuffledReports, order: float) -> float:
     """Upper bound on the Renyi divergence of any order: that of the pair with clones at rate 1/E.
 
-    As printed, Theorem 1 names another pair, whose divergence is infinite, and has a sign and a term
-    wrong; this is the pair that it is about.
+    The pair is that of Proposition 1 of chen2024, which Theorem 1 is about; Theorem 1 misprints it.
 
     Numerics: the upper end of a bracket, at most 1e-4 wide relative to the divergence.
 

@@ -186,7 +186,7 @@ def amplified_moments_epsilon_upper(mechanism: SampledReports, delta: float) -> 
 def response_moments_epsilon(mechanism: SampledReports, delta: float) -> float:
     """Estimate of epsilon, not a bound: the divergences of `response_moments_lower`, converted.
 
-    It is drawn as a lower bound in the paper, but the conversion is an upper one: it lies above what
+    It may be read as a lower bound, but the conversion is an upper one: it lies above what
     binary randomized response has, and below what other randomizers have.
 
     Numerics: as computed.
