@@ -291,8 +291,8 @@ def design_collection(
     ... )  # doctest: +ELLIPSIS
     5,000 users report one of 6 categories once; epsilon at delta=1e-06, replace-one
       local epsilon  central epsilon  error  no shuffler  5% drop-outs  error
-                  1          0.04234  +-6.1        1.000       0.04352  +-6.3
-                  4           0.5816  +-1.6        4.000        0.5989  +-1.7
+                  1        0.0423334  +-6.1     0.999998     0.0435189  +-6.3
+                  4         0.581585  +-1.6            4       0.59886  +-1.7
     ...
     """
     number = count(users=users, least=2, hint="It counts the people who are asked.")

@@ -278,8 +278,8 @@ class Sweep(Tabular):
         \toprule
         noise & epsilon lower & epsilon upper \\
         \midrule
-        1 & 4.377 & 4.378 \\
-        2 & 1.993 & 1.994 \\
+        1 & 4.37717 & 4.37718 \\
+        2 & 1.99309 & 1.9931 \\
         \bottomrule
         \end{tabular}
         """

@@ -82,7 +82,7 @@ def in_a_folder(path: Path) -> str:
     A page whose packages are missing is as it was.
     """
     text, before = path.read_text("utf-8"), Path.cwd()
-    if not all(find_spec(package) for package in NEEDS.findall(text)):
+    if not all(find_spec(name.partition(".")[0]) for name in NEEDS.findall(text)):
         return text
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(registry._REGISTERED):
         os.chdir(folder)

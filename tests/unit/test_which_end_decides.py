@@ -21,6 +21,7 @@ from sharpdp.budget import (
     ex_post_epsilon,
 )
 from sharpdp.learn.budget import affordable
+from sharpdp.outward_digits import ROUND_CEILING, percent
 
 RUN = dp.DPSGD(dp.ShuffledBatches(dataset_size=200, batch_size=10, epochs=5), noise_multiplier=1.5)
 STEPS = 100
@@ -109,7 +110,8 @@ def test_the_filter_of_a_ledger_adds_up_upper_ends(tmp_path: Path) -> None:
     assert cost >= 5 * PER_EPOCH
     share = 5 * PER_EPOCH / limit
     assert float(ledger.remaining().lower) <= 1 - share
-    assert f"guarantee 20 (the budget); {100 * share:.1f}% used" in ledger.total().context
+    used = percent(share, ROUND_CEILING)
+    assert f"guarantee 20 (the budget); {used} used" in ledger.total().context
 
 
 def test_a_budget_refuses_what_may_exceed_it(ends: tuple[float, float]) -> None:

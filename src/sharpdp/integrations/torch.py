@@ -634,7 +634,7 @@ def scheme_of(
     'shuffled batches: 5 epochs of 3 batches, 30 of 100 examples each, order redrawn in every epoch;
      the remaining 10 examples of every epoch are dropped'
     """
-    if seed not in (None, "secret"):
+    if seed is not None and not is_among(("secret",), seed):
         raise invalid("seed", '"secret" or None', seed, "The generator is asked for the number.")
     taken = None
     if is_trainer(loader):
@@ -645,7 +645,7 @@ def scheme_of(
             planned: BatchScheme = run.taken.batches
             return planned
         loader, epochs, taken = trained_on(loader)
-    scheme = _scheme_of(loader, epochs, collate, is_secret=seed == "secret")
+    scheme = _scheme_of(loader, epochs, collate, is_secret=seed is not None)
     if taken is not None and not isinstance(scheme, EpochScheme):
         drawn: Any = scheme  # batch by batch, wherever a pass was broken off
         scheme = replace(drawn, steps=taken)
