@@ -178,7 +178,7 @@ def disagreements(question: Question, folder: Path) -> dict[str, str]:
         shown |= _accepted(run, target, folder)
         claim = card_data(results)["privacy"]["epsilon"]
         shown["model card"] = f"says {claim}" if claim > target["epsilon"] else ""
-    if question.sizes and answer.adjacency is dp.Adjacency.ZERO_OUT:
+    if _is_on_the_page(question, run, delta) and answer.adjacency is dp.Adjacency.ZERO_OUT:
         shown["page"] = _other(_page(question, float(value), delta), ends)
         if "epsilon" in target:
             shown["page's noise"] = _missed(dp.account(_page_run(question)), target)
@@ -233,6 +233,13 @@ def _accepted(run: dp.Mechanism, target: dict[str, float], folder: Path) -> dict
         if steps < run.batches.steps:
             shown["training"] = f"stops after {steps} of {run.batches.steps} steps"
     return shown
+
+
+def _is_on_the_page(question: Question, run: dp.Mechanism, delta: float) -> bool:
+    """Whether the page has a row for just these batches: how it cuts Poisson batches depends on delta."""
+    if not question.sizes or not isinstance(run, dp.DPSGD):
+        return False
+    return schemes_for(delta=delta, **question.sizes)[question.name] == run.batches
 
 
 def _page(question: Question, noise: float, delta: float) -> tuple[float, float]:
