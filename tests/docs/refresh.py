@@ -86,7 +86,8 @@ def in_a_folder(path: Path) -> str:
         return text
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(registry._REGISTERED):
         os.chdir(folder)
-        if "torch" in sys.modules:  # as every test begins: a page before it may have left a small seed
+        if "torch" in sys.modules:
+            # as every test begins: a page before it may have left a small seed
             sys.modules["torch"].manual_seed(2**60 + 1)
         try:
             return refreshed(path)
