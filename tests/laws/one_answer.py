@@ -25,7 +25,7 @@ import sharpdp as dp
 from sharpdp.budget import Budget
 from sharpdp.cli import main
 from sharpdp.explore import training_view
-from sharpdp.learn.dpsgd import affordable_steps
+from sharpdp.learn.budget import affordable
 from sharpdp.plans import Plan
 from sharpdp.report.model_card import card_data
 from sharpdp.report.results import Results
@@ -229,7 +229,7 @@ def _accepted(run: dp.Mechanism, target: dict[str, float], folder: Path) -> dict
     if budget.would_exceed(run):
         shown["budget"] = "refuses the run"
     if isinstance(run, dp.DPSGD):
-        steps = affordable_steps(run, **target)
+        steps = affordable(run.stopped_after, run.batches.steps, **target)
         if steps < run.batches.steps:
             shown["training"] = f"stops after {steps} of {run.batches.steps} steps"
     return shown
