@@ -6,8 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from sharpdp._validate import nonnegative, open_probability
-from sharpdp.accounting import account
-from sharpdp.bounds.registry import only_ours
+from sharpdp.budget.filters import by_our_theorems
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.progress import progress
 from sharpdp.targets import Target
@@ -37,8 +36,6 @@ def affordable(
 
         def beyond(rounds: int) -> int:
             task.words = f"looking for what epsilon {target.limit:g} allows, trying {rounds}"
-            with only_ours():
-                answer = account(begun(rounds), adjacency=adjacency)
-            return int(not target.is_met(answer))
+            return int(not target.is_met(by_our_theorems(begun(rounds), adjacency=adjacency)))
 
         return bisect_left(range(1, most + 1), 1, key=beyond)
