@@ -82,7 +82,7 @@ docs: $(VENV)/.docs  ## the documentation, as docs/_build/html
 pages: $(VENV)/.test  ## compute again all outputs, pictures and papers of the docs; fails if a text differs
 	$(ONE_THREAD) $(BIN)/python -m tests.docs.computed_pages
 
-reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside the truth
+reproduce: $(VENV)/.plots  ## five papers again: their tables and figures beside the truth; fails if a page differs
 	$(BIN)/python -m reproduce
 
 clean:  ## remove the environments and everything built

@@ -1,4 +1,7 @@
-"""The command `python -m reproduce [NAME] [--quick] [--only ITEM] [--fresh]`."""
+"""The command `python -m reproduce [NAME] [--quick] [--only ITEM] [--fresh]`.
+
+It ends with 1 if a page or a picture in docs/ had other words than what is computed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from reproduce.cache import Shelf, shelved
 from reproduce.catalog import EVERYTHING, PAPERS
 from reproduce.drawing import drawn
-from reproduce.pages import index, page, picture_name, screen, with_verdicts
+from reproduce.pages import index, page, picture_name, screen, with_verdicts, words
 from reproduce.progress import LABEL, line
 from reproduce.reference import missed
 from reproduce.sheets import QUICK, WHOLE, Item, Paper
@@ -48,7 +51,7 @@ def _chosen(name: str | None) -> list[Paper]:
     return [one for one in EVERYTHING if name in (None, one.key)]
 
 
-def shown(paper: Paper, item: Item, size: str, folder: Path) -> Any:
+def shown(paper: Paper, item: Item, size: str, folder: Path, stale: list[Path]) -> Any:
     """Compute an item, print it, write its picture; its values."""
     LABEL.set(f"{paper.key} {item.name}")
     values = item.values(size)
@@ -58,15 +61,18 @@ def shown(paper: Paper, item: Item, size: str, folder: Path) -> Any:
         line(f"{LABEL.get()}: drawing")
         text = drawn(item.draw.__module__, item.draw.__name__, item.inches, values)
         line("")
-        _written(folder / picture_name(paper.key, item), text)
+        _written(folder / picture_name(paper.key, item), text, stale)
     return values
 
 
-def _written(file: Path, text: str) -> None:
-    """Write a file if it changes, and tell of it."""
+def _written(file: Path, text: str, stale: list[Path]) -> None:
+    """Write a file if it changes, and tell of it; one that was there with other words is stale."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists() or file.read_text("utf-8") != text:
+    before = file.read_text("utf-8") if file.exists() else None
+    if before != text:
         file.write_text(text, "utf-8")
+        if before is not None and words(before, file.name) != words(text, file.name):
+            stale.append(file)
     print(f"  -> {file.relative_to(ROOT) if file.is_relative_to(ROOT) else file}")
 
 
@@ -77,9 +83,10 @@ def _folder(paper: Paper, size: str) -> Path:
 
 
 def run(told: argparse.Namespace) -> int:
-    """Everything that is asked for; 1 if a reference value was missed."""
+    """Everything that is asked for; 1 if a reference value was missed, or a page of docs/ is stale."""
     size = QUICK if told.quick else WHOLE
     status = 0
+    stale: list[Path] = []
     for paper in _chosen(told.name):
         print(f"\n{paper.key}: {paper.title}\n{'=' * (len(paper.key) + len(paper.title) + 2)}")
         folder = _folder(paper, size)
@@ -88,17 +95,21 @@ def run(told: argparse.Namespace) -> int:
             for item in paper.items
             if item.name == told.only or (not told.only and (size == WHOLE or item.quick))
         ]
-        found = [(item, shown(paper, item, size, folder)) for item in items]
+        found = [(item, shown(paper, item, size, folder, stale)) for item in items]
         if paper.key == "reference":
             status |= int(missed(found[0][1]))
         if paper in PAPERS and not told.only:
-            _written(folder / f"{paper.key}.md", page(paper, found))
+            _written(folder / f"{paper.key}.md", page(paper, found), stale)
     if told.name is None:
-        _written(_folder(PAPERS[0], size) / "index.md", index(PAPERS))
+        _written(_folder(PAPERS[0], size) / "index.md", index(PAPERS), stale)
         if size == WHOLE:
             table = DOCS / "repaired.md"
-            _written(table, with_verdicts(table.read_text("utf-8"), PAPERS))
-    return status
+            _written(table, with_verdicts(table.read_text("utf-8"), PAPERS), stale)
+    if size == QUICK:
+        return status
+    for file in stale:
+        print(f"differs from what was in docs: {file.name}")
+    return status | int(bool(stale))
 
 
 def main(arguments: list[str] | None = None) -> int:

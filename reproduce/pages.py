@@ -21,6 +21,7 @@ __all__ = [
     "section",
     "verdicts",
     "with_verdicts",
+    "words",
 ]
 
 LINE = 100
@@ -221,3 +222,10 @@ def index(papers: tuple[Paper, ...]) -> str:
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]
     )
+
+
+def words(text: str, name: str) -> list[str]:
+    """What a reader reads in a file: the words of a picture, all lines of a page."""
+    if name.endswith(".svg"):
+        return re.findall(r">([^<>]*\S[^<>]*)</(?:text|tspan)>", text)
+    return text.splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reproduce import __main__ as command
-from reproduce import cache, progress
+from reproduce import cache, pages, progress
 from reproduce.catalog import EVERYTHING, PAPERS
 
 
@@ -47,6 +47,22 @@ def test_one_item(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "17/50 = 0.34" in printed
     assert "Table 1" not in printed
     assert not list(elsewhere.glob("docs/papers/*.md"))
+
+
+def test_a_page_that_differs_is_an_error_once(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["asoodeh2020", "--only", "figure1"]
+    assert command.main(run) == 0
+    (picture,) = elsewhere.glob("docs/papers/*.svg")
+    text = picture.read_text("utf-8")
+    first = next(word for word in pages.words(text, picture.name) if len(word) > 3)
+    picture.write_text(text.replace(f">{first}<", ">something else<"), "utf-8")
+    assert command.main(run) == 1
+    assert f"differs from what was in docs: {picture.name}" in capsys.readouterr().out
+    assert command.main(run) == 0
+    picture.write_text(text + "\n", "utf-8")  # no word
+    assert command.main(run) == 0
 
 
 @pytest.mark.parametrize(
