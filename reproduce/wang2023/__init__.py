@@ -179,7 +179,8 @@ ERRATA = (
         "Section 5, pair without clipping",
         "“without gradient clipping, we have μ_I^max = a − I and the dominate pair are two "
         "Gaussian distributions N(0, 1) and N(0, 2)”",
-        "the start released (Theorem 5.1); for a ≠ 0 the mean is a, as in Appendix D.2",
+        "for every number of records but three (with the mean a of Appendix D.2; with its noise σ, unless "
+        "2 < n < 2 + 2σ²), and in general with the start released (Theorem 5.1)",
         "refuted",
         evidence="pitfalls/test_initialization_errata.py::test_dropping_the_start_is_no_dominating_pair",
         section="Dropping the start (Section 5)",
