@@ -20,8 +20,8 @@ TABLE_1 = Item(
     (
         "Theorem 4.2 gives the published row, and so does Corollary 4.3 with l(t) = -1/t, which is its "
         "value at every knot.",
-        "Theorem 4.2 rests on Theorem 3.1 of feldman2023 ([23]), to whose key lemma its authors have "
-        "published an erratum. If all users share one randomizer, as in this paper, that theorem holds "
+        "Theorem 4.2 rests on Theorem 3.1 of feldman2023 ([23]), whose authors have published an erratum "
+        "to the proof of its Lemma 3.5. If all users share one randomizer, as in this paper, that theorem holds "
         "by [another proof](../shuffle-proof.md).",
         "The theorem is 1.1 to 1.8 times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
