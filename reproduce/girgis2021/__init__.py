@@ -132,8 +132,8 @@ ERRATA = (
     Erratum(
         "Figure 5, red curve, as a lower bound on ε",
         "“(ii) Approximate DP obtained from our lower bound on the RDP in Theorem 2 (red)”",
-        "the paper's words are true; as a lower bound on ε, which they do not claim, it lacks a proof: at "
-        "10⁵ rounds it is at 0.215 where the randomizer it is about has 0.202",
+        "the paper's words are true; as a lower bound on ε, which they do not claim, it lacks a proof: "
+        "at 10⁵ rounds it is at 0.215 where the randomizer it is about has 0.202",
         "unproved",
         evidence="unit/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
         section="A lower bound through an upper conversion (girgis2021, Figure 5)",

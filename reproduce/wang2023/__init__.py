@@ -21,8 +21,8 @@ TABLE_1 = Item(
         "Theorem 4.2 gives the published row, and so does Corollary 4.3 with l(t) = -1/t, which is its "
         "value at every knot.",
         "Theorem 4.2 rests on Theorem 3.1 of feldman2023 ([23]), whose authors have published an erratum "
-        "to the proof of its Lemma 3.5. If all users share one randomizer, as in this paper, that theorem holds "
-        "by [another proof](../shuffle-proof.md).",
+        "to the proof of its Lemma 3.5. If all users share one randomizer, as in this paper, that "
+        "theorem holds by [another proof](../shuffle-proof.md).",
         "The theorem is 1.1 to 1.8 times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
         "The lower end is what a randomizer with three symbols attains.",
@@ -179,8 +179,8 @@ ERRATA = (
         "Section 5, pair without clipping",
         "“without gradient clipping, we have μ_I^max = a − I and the dominate pair are two "
         "Gaussian distributions N(0, 1) and N(0, 2)”",
-        "for every number of records but three (with the mean a of Appendix D.2; with its noise σ, unless "
-        "2 < n < 2 + 2σ²), and in general with the start released (Theorem 5.1)",
+        "for every number of records but three (with the mean a of Appendix D.2; with its noise σ, "
+        "unless 2 < n < 2 + 2σ²), and in general with the start released (Theorem 5.1)",
         "refuted",
         evidence="pitfalls/test_initialization_errata.py::test_dropping_the_start_is_no_dominating_pair",
         section="Dropping the start (Section 5)",

@@ -194,7 +194,7 @@ def bell(x: acb) -> acb:
 
 
 def over_the_line(integrand: Callable[[acb, bool], acb], pieces: list[arb]) -> arb:
-    """The integral of what is at least 0 and at most both laws, enclosed: balls, and 1e-20 for the tails."""
+    """The integral of what is at least 0 and at most the first law: in balls, and 1e-20 for the tails."""
     total = arb(0)
     for a, b in itertools.pairwise(pieces):
         total += acb.integral(integrand, acb(a), acb(b), abs_tol=arb(2) ** -60).real
@@ -233,7 +233,9 @@ def adaptive(x: arb) -> arb:
 
     def below(y: acb, analytic: bool) -> acb:
         a, b = x * bell(y) - bell(y - 1), bell(y + 1)
-        root = (b * x + (b * b * x * x + 4 * a * b * half**2).sqrt(analytic=analytic)) / (2 * b * half)
+        root = (b * x + (b * b * x * x + 4 * a * b * half**2).sqrt(analytic=analytic)) / (
+            2 * b * half
+        )
         edge = root.log(analytic=analytic)
         return (b * normal(1 - edge) - b * x * normal(-edge) - a * normal(-edge - 1)) / 2
 
