@@ -220,8 +220,8 @@ def index(papers: tuple[Paper, ...]) -> str:
             "at equal ε.",
             "## Where they stand",
             "Of the five papers that sharpdp starts from, these tables, figures, theorems and numbers "
-            "are not reproduced in full, are open, or are what their authors could ask for. Statements that "
-            "need another reading are among the [repaired theorems](../repaired.md).",
+            "are not reproduced in full, are open, or are what their authors could ask for. Statements "
+            "that need another reading are among the [repaired theorems](../repaired.md).",
             standing(),
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]

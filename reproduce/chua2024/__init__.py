@@ -210,5 +210,6 @@ PAPER = Paper(
         "with shuffled batches by the best bounds known, and 90.3% with deterministic ones.",
     ),
     verdict="All but five bounds reproduced: one is rounded to above what bounds it, three belong to "
-    "another ε, and one differs by 1%; some small δ of dp-accounting 0.6.0 are below the truth; Conjecture 3.2 is refuted",
+    "another ε, and one differs by 1%; some small δ of dp-accounting 0.6.0 are below the truth; "
+    "Conjecture 3.2 is refuted",
 )
