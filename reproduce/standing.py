@@ -135,8 +135,8 @@ ROWS = (
     Row(
         "chua2024",
         "Tight accounting for shuffled batches",
-        "both ends are known, and apart: ε at T = 100,000 and δ = 1e-6 is in [2.954, 3.314] at σ = 0.8, "
-        "[0.3556, 0.4578] at 1.025, [0.04707, 0.1395] at 1.25; replace-one, 100 batches of one, σ = 1: "
+        "both ends are known, and apart: ε at T = 100,000 and δ = 1e-6 is in [2.953, 3.315] at σ = 0.8, "
+        "[0.3556, 0.4579] at 1.025, [0.04707, 0.1396] at 1.25; replace-one, 100 batches of one, σ = 1: "
         "[6.529, 10.998]",
         "[shuffled batches](../shuffled-batches.md)",
     ),
