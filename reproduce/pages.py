@@ -32,7 +32,7 @@ LABELS = {
     "refuted": "false under the paper's own assumptions, by a counterexample",
     "asymptotic": "right in a limit; at finite sizes it can be below the truth",
     "unproved": "not covered by what it is derived from; not known to be false",
-    "loose": "true, but far from tight",
+    "loose": "true, but not tight",
     "unstated": "cannot be reproduced from what the paper states",
     "slip": "a misprint, a rounding, or something left out that the paper has elsewhere; "
     "read as intended, it holds",
