@@ -7,6 +7,7 @@ import textwrap
 from typing import Any
 
 from reproduce.sheets import Erratum, Item, Paper, Table
+from reproduce.standing import ROWS
 
 __all__ = [
     "FALSE",
@@ -19,6 +20,7 @@ __all__ = [
     "picture_name",
     "screen",
     "section",
+    "standing",
     "verdicts",
     "with_verdicts",
     "words",
@@ -31,7 +33,7 @@ LABELS = {
     "refuted": "false under the paper's own assumptions, by a counterexample",
     "asymptotic": "right in a limit; at finite sizes it can be below the truth",
     "unproved": "not covered by what it is derived from; not known to be false",
-    "loose": "true, but far from tight",
+    "loose": "true, but not tight",
     "unstated": "cannot be reproduced from what the paper states",
     "slip": "a misprint, a rounding, or something left out that the paper has elsewhere; "
     "read as intended, it holds",
@@ -40,17 +42,6 @@ LABELS = {
 
 FALSE = "refuted"
 """The only label that calls a statement wrong."""
-
-OPEN = (
-    "girgis2021, 18.3 and 76.46% for clones: the paper does not say how they were computed; no "
-    "reading gives both.",
-    "chen2024, Figure 4: 98.18% and 96.41% are reproduced by the authors' public program, which is not "
-    "the published algorithm and to which no theorem of the paper applies; the published algorithm does "
-    "not reach them.",
-    "chua2024, Conjecture 4.4: supported by every scan, not proved. Conjecture 3.2 is refuted.",
-    "chua2024, shuffled batches: both bounds are known, but far apart for σ from about 0.8 to 1.25.",
-)
-"""What the pages leave open, in words."""
 
 MARKS = ("<!-- verdicts: written by python -m reproduce -->", "<!-- end of verdicts -->")
 """Around the table of `docs/repaired.md`."""
@@ -194,6 +185,20 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(map(_escaped, cells))} |"
 
 
+def standing() -> str:
+    """What is not reproduced in full or could be asked for, as a table."""
+    head = ["| paper | statement or request | state | where |", "| :-- | :-- | :-- | :-- |"]
+    return "\n".join(
+        [
+            *head,
+            *(
+                _row(f"[{one.paper}]({one.paper}.md)", one.item, one.state, one.where)
+                for one in ROWS
+            ),
+        ]
+    )
+
+
 def index(papers: tuple[Paper, ...]) -> str:
     """The page that leads to the others."""
     rows = [
@@ -214,11 +219,11 @@ def index(papers: tuple[Paper, ...]) -> str:
             "For experiments that train models, see [Learning experiments](../experiments.md): the "
             "accuracies of girgis2021 and chen2024, and the accuracy of each batch scheme of chua2024 "
             "at equal ε.",
-            "## What is open",
-            "\n".join(
-                f"- {textwrap.fill(text, LINE, subsequent_indent='  ', break_on_hyphens=False)}"
-                for text in OPEN
-            ),
+            "## Where they stand",
+            "Of the five papers that sharpdp starts from, these tables, figures, theorems and numbers "
+            "are not reproduced in full, are open, or are what their authors could ask for. Statements "
+            "that need another reading are among the [repaired theorems](../repaired.md).",
+            standing(),
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]
     )

@@ -106,11 +106,13 @@ FIGURE_3 = Item(
     descent.values,
     descent.tables,
     (
-        "The lemma covers orders up to 89. From 222 on ρ · order is below the true divergence, and "
+        "The lemma covers orders up to 89, and has a remainder O(q³) that is left out. From 222 on "
+        "ρ · order is below the true divergence, and "
         "from 225 on by thousands. Lemma 2 uses such orders for fewer than about 2000 steps, where "
         "its value is unproved; it is above the truth at every number of steps tried, 1.55 to "
         "1.63 times. "
-        "With orders up to 89 it is proved, but at one epoch it is worse "
+        "Up to order 89 ρ · order is above the exact divergence, but with these orders alone Lemma 2 is "
+        "at one epoch worse "
         "than the moments accountant, which itself is outside its range there.",
         "The claim of often over a hundred more epochs is true for ε above about 0.78.",
         "At 400 epochs the truth is 64% of Lemma 2.",
@@ -136,8 +138,9 @@ ERRATA = (
     Erratum(
         "Figure 3",
         "“compute its DP parameter via (23) with ρ = q²/((1 − q)σ²) (see [3, Lemma 3])”",
-        "that lemma ends at order 89, and ρ · order is below the divergence from order 222 "
-        "on; ε is above the truth at every number of steps tried, 1.55 to 1.63 times",
+        "that lemma ends at order 89 and has a remainder, left out here; ρ · order is below the "
+        "divergence from order 222 on; ε is above the truth at every number of steps tried, 1.55 to "
+        "1.63 times",
         "unproved",
         evidence="pitfalls/test_conversion_errata.py::test_figure_3_is_never_below_the_truth",
         section="Orders outside a lemma (asoodeh2020, Figure 3)",

@@ -2,7 +2,7 @@
 
     .venv-peers/bin/python reproduce/chua2024/peer.py       writes peer.json beside this file
 
-The same library with which the paper was made, at its usual discretization of 1e-4.
+The library that the paper used, in a version of ours, at its usual discretization of 1e-4.
 """
 
 from __future__ import annotations

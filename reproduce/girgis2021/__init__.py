@@ -130,10 +130,10 @@ RATE = Item(
 
 ERRATA = (
     Erratum(
-        "Figure 5, red curve",
+        "Figure 5, red curve, as a lower bound on ε",
         "“(ii) Approximate DP obtained from our lower bound on the RDP in Theorem 2 (red)”",
-        "may be read as a lower bound on ε, which the paper does not say; at 10^5 rounds it "
-        "is at 0.215 where the mechanism itself has 0.202",
+        "the paper's words are true; as a lower bound on ε, which they do not claim, it lacks a proof: "
+        "at 10⁵ rounds it is at 0.215 where the randomizer it is about has 0.202",
         "unproved",
         evidence="unit/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
         section="A lower bound through an upper conversion (girgis2021, Figure 5)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
+from tests.reference.balls import precision
 from tests.reference.shuffled_epoch import Adversary, divergences, vacancy_bound
 
 pytestmark = pytest.mark.underflows
@@ -180,23 +183,94 @@ def test_all_others_against_the_record_attain_the_bound_of_small_noise() -> None
     assert 0.999 * bound < truth <= bound * (1.0 + 1e-4)
 
 
+def normal(x: acb) -> acb:
+    """The normal distribution function."""
+    return (-x / acb(2).sqrt()).erfc() / 2
+
+
+def bell(x: acb) -> acb:
+    """The normal density."""
+    return (-x * x / 2).exp() / (2 * acb.pi()).sqrt()
+
+
+def over_the_line(integrand: Callable[[acb, bool], acb], pieces: list[arb]) -> arb:
+    """The integral of what is at least 0 and at most the first law: in balls, and 1e-20 for the tails."""
+    total = arb(0)
+    for a, b in itertools.pairwise(pieces):
+        total += acb.integral(integrand, acb(a), acb(b), abs_tol=arb(2) ** -60).real
+    return total + arb(0.5e-20, 0.5e-20)
+
+
+def gaussian_part(p: acb, q: acb, shift: acb, x: arb, analytic: bool) -> acb:
+    """The integral of (p phi(u - shift) - x q phi(u))_+ over u."""
+    far = (x * q / p).log(analytic=analytic) / shift
+    return p * normal(shift / 2 - far) - x * q * normal(-shift / 2 - far)
+
+
+def conjectured(x: arb, *, forward: bool) -> arb:
+    """H_x(P_S||Q_S), or of the pair exchanged, two batches: the sum of both results is independent noise.
+
+    With u and v their sum and difference over sqrt 2, P_S is N(sqrt 2, 1) in u and, in v, +- sqrt 2 with
+    noise; Q_S has half of both means.
+    """
+
+    def integrand(v: acb, analytic: bool) -> acb:
+        root = acb(2).sqrt()
+        laws = [(bell(v - m) + bell(v + m)) / 2 for m in (root, root / 2)]
+        p, q = laws if forward else laws[::-1]
+        return gaussian_part(p, q, root / 2, x, analytic)
+
+    return over_the_line(integrand, [arb(-12), arb(12)])
+
+
+def adaptive(x: arb) -> arb:
+    """H_x(P||Q) if the other example adds -1 to batch 1, and +1 to batch 2 from ln x + 1/2 on, else -1.
+
+    The inner integral over the second result is in closed form: below the threshold the difference of
+    densities has one root, above it both laws are normal.
+    """
+    half = (-acb(1) / 2).exp()
+
+    def below(y: acb, analytic: bool) -> acb:
+        a, b = x * bell(y) - bell(y - 1), bell(y + 1)
+        root = (b * x + (b * b * x * x + 4 * a * b * half**2).sqrt(analytic=analytic)) / (
+            2 * b * half
+        )
+        edge = root.log(analytic=analytic)
+        return (b * normal(1 - edge) - b * x * normal(-edge) - a * normal(-edge - 1)) / 2
+
+    def above(y: acb, analytic: bool) -> acb:
+        p = bell(y - 1) + bell(y + 1) - x * bell(y)
+        return gaussian_part(p, bell(y + 1), acb(1), x, analytic) / 2
+
+    threshold = x.log() + arb(1) / 2
+    return over_the_line(below, [arb(-12), threshold]) + over_the_line(above, [threshold, arb(12)])
+
+
 def test_conjecture_3_2_of_chua2024_is_false() -> None:
     """Two examples in two batches: an adaptive query method beats the conjectured worst pair.
 
     The record queries to 1, the other example to -1 in the first batch and, if that result is above
-    ln 1.3 + 1/2, to +1 in the second. Both numbers are two-dimensional integrals on a fine grid.
+    ln 1.3 + 1/2, to +1 in the second. All three are integrals in ball arithmetic, and again in two
+    dimensions on a fine grid.
     """
-    x, threshold = 1.3, np.log(1.3) + 0.5
+    x = 1.3
+    with precision(120):
+        ratio = arb(13) / 10
+        found = adaptive(ratio)
+        pair = [conjectured(ratio, forward=forward) for forward in (True, False)]
+        assert found > max(pair, key=float) + arb(27) / 10000
+        assert all(value.rad() < 1e-14 for value in (found, *pair))
     first, second = np.array([[[1.0], [-1.0]]]), np.array([[[1.0], [-1.0]], [[1.0], [1.0]]])
     null = (np.zeros((1, 1)), np.zeros((2, 1)))
-    adaptive = Adversary((first, second), null, np.array([threshold]))
-    constant = Adversary((first, first.repeat(2, axis=0)), null, np.array([threshold]))
+    switching = Adversary((first, second), null, np.array([np.log(x) + 0.5]))
+    constant = Adversary((first, first.repeat(2, axis=0)), null, np.array([np.log(x) + 0.5]))
     ratios = np.array([x])
-    found = divergences(adaptive, (1, 1), 1.0, ratios, 1601)[0, 0]
-    conjectured = divergences(constant, (1, 1), 1.0, ratios, 1601)[:, 0]
-    assert found == pytest.approx(0.286713, abs=3e-4)
-    assert conjectured == pytest.approx([0.283993, 0.275542], abs=3e-5)
-    assert found > conjectured.max() + 2e-3
+    on_grid = divergences(switching, (1, 1), 1.0, ratios, 1601)[0, 0]
+    assert on_grid == pytest.approx(float(found), abs=3e-4)
+    assert divergences(constant, (1, 1), 1.0, ratios, 1601)[:, 0] == pytest.approx(
+        [float(value) for value in pair], abs=3e-5
+    )
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 3.0])

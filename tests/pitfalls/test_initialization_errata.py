@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mpmath
 import numpy as np
+import pytest
 from scipy.special import ndtr
 
 import sharpdp as dp
@@ -47,6 +48,46 @@ def test_dropping_the_start_is_no_dominating_pair() -> None:
     assert abs(attained - 0.21792) < 1e-5
     run = dp.RandomlyInitializedGD.least_squares(slope=0.0, clip=np.inf, claim="instance")
     assert dp.account(run).advantage().upper > attained
+
+
+def hockey_stick(
+    mean: float, variance: float, other_mean: float, other: float, x: np.ndarray
+) -> np.ndarray:
+    """H_x of two normal laws, the first with the larger variance, by the roots of the log ratio."""
+    a = 0.5 * (1.0 / other - 1.0 / variance)
+    b = mean / variance - other_mean / other
+    c = 0.5 * (other_mean**2 / other - mean**2 / variance + np.log(other / variance)) - np.log(x)
+    root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
+    left, right = (-b - root) / (2.0 * a), (-b + root) / (2.0 * a)
+
+    def outside(mean: float, variance: float) -> np.ndarray:
+        scale = np.sqrt(variance)
+        return np.asarray(ndtr((left - mean) / scale) + ndtr((mean - right) / scale))
+
+    return outside(mean, variance) - x * outside(other_mean, other)
+
+
+@pytest.mark.parametrize("variance", [1.0, 2.25, 4.0])
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
+def test_dropping_the_start_holds_but_for_some_numbers_of_records(
+    slope: float, variance: float
+) -> None:
+    """The pair N(0, s) and N(a, 1 + s) is dominated unless 2 < n < 2 + 2s: three records for s = 1."""
+    x = np.exp(np.linspace(-12.0, 12.0, 481))
+    printed = hockey_stick(slope, 1.0 + variance, 0.0, variance, x)
+    exceeding = set()
+    for records in range(1, 13):
+        narrow, wide = sorted(
+            ((one - 1.0) ** 2 + variance, one * slope) for one in (records, records - 1)
+        )
+        attained = hockey_stick(wide[1], wide[0], narrow[1], narrow[0], x)
+        if np.any(attained > printed * (1.0 + 1e-9) + 1e-14):
+            exceeding.add(records)
+    said = {records for records in range(1, 13) if 2 < records < 2 + 2 * variance}
+    assert exceeding <= said
+    assert 3 in exceeding
+    if slope == 0.0:
+        assert exceeding == said
 
 
 def test_the_logistic_sensitivity_needs_the_factor_of_the_margin() -> None:

@@ -177,14 +177,14 @@ def test_the_mixture_is_a_function_of_the_released_pair_not_the_other_way_round(
     assert dp.account(kept).advantage().upper == 0.0
 
 
-# --- (8): the inequalities, repaired, at the counterexamples to the printed ones --------------------
+# --- (8): the inequalities that we use, at the examples of repaired.md ------------------------------
 
 
-def test_proposition_6_1_repaired() -> None:
-    """The printed condition holds here, ours does not, and the curves do differ."""
+def test_proposition_6_1_at_points() -> None:
+    """Read as a sum of ratios the condition holds here, ours does not, and the curves do differ."""
     even, low, high = [HALF, HALF], [F(4, 5), F(1, 5)], [F(1, 5), F(4, 5)]
     laws, weights = [(low, even), (high, even)], [HALF, HALF]
-    for x in range(2):  # printed: p_w / q_w = sum of w_i p_i / q_i at every point
+    for x in range(2):  # p_w / q_w = sum of w_i p_i / q_i at every point
         mixed = (low[x] + high[x]) / (2 * HALF) / 2
         assert mixed / HALF == HALF * low[x] / even[x] + HALF * high[x] / even[x]
     assert not nothing_lost(ours(laws), weights)
@@ -194,14 +194,14 @@ def test_proposition_6_1_repaired() -> None:
 
 
 def test_disjoint_components_meet_the_printed_condition_and_ours() -> None:
-    """Where the printed condition is right, at disjoint components, ours says so too."""
+    """Disjoint components meet the printed condition in every reading, and ours."""
     laws = [([ONE, ZERO, ZERO], [ONE, ZERO, ZERO]), ([ZERO, ONE, ZERO], [ZERO, ZERO, ONE])]
     weights = [F(1, 3), F(2, 3)]
     assert nothing_lost(ours(laws), weights)
     assert hidden(ours(laws), weights) == released([T(*one) for one in laws], weights)
 
 
-def test_proposition_b_1_repaired() -> None:
+def test_proposition_b_1_at_a_common_threshold() -> None:
     a, b, c = [ONE, ZERO, ZERO], [ZERO, ONE, ZERO], [ZERO, ZERO, ONE]
     null, alternative = [a, b], [a, c]
     table = [[T(p, q) for q in alternative] for p in null]
@@ -250,7 +250,7 @@ def test_lemma_6_3_with_the_laws_exchanged_is_false() -> None:
     assert violated
 
 
-def test_proposition_6_4_repaired() -> None:
+def test_proposition_6_4_with_a_symmetric_curve() -> None:
     p0, q0 = [F(5, 7), F(2, 7), ZERO], [ZERO, F(5, 6), F(1, 6)]
     w, at = F(1, 5), F(13, 30)
     f = T(p0, q0)

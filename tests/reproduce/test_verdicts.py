@@ -9,6 +9,7 @@ import pytest
 from reproduce import pages
 from reproduce.catalog import PAPERS
 from reproduce.sheets import Erratum
+from reproduce.standing import ROWS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRED = (ROOT / "docs" / "repaired.md").read_text("utf-8")
@@ -57,6 +58,14 @@ def test_every_section_is_about_a_statement_of_the_table() -> None:
     assert sections().keys() == listed.keys() | AUTHORS_SAY.keys()
     for heading, label in AUTHORS_SAY.items():
         assert f"*Verdict:* {label}" in sections()[heading]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.paper} {row.item}")
+def test_every_row_of_the_index_leads_to_pages_that_exist(row: Row) -> None:
+    assert row.paper in FIVE
+    targets = re.findall(r"\]\(([^)#]+)", row.where)
+    assert targets
+    assert all((ROOT / "docs" / "papers" / target).exists() for target in targets)
 
 
 def files(*folders: str) -> list[Path]:

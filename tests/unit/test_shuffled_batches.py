@@ -166,7 +166,7 @@ def test_vacant_seats_hide_nothing_if_the_order_is_kept(vacancy: dict) -> None:
     ("noise", "epsilon"), [(0.35, 20.0), (0.4, 16.0), (0.5, 16.0), (0.4, 25.0)]
 )
 def test_the_lower_side_is_that_of_one_batch_far_out(noise: float, epsilon: float) -> None:
-    """Equation (7) of chua2024 with its best set, to the width of an answer: it was 2% below."""
+    """Equation (7) of chua2024 with its best set: it was 2% below, and then 4e-4."""
     steps = 10_000
     level = np.linspace(0.0, 12.0, 400_001)
     rest = (steps - 1) * log_ndtr(level / noise)
@@ -175,4 +175,4 @@ def test_the_lower_side_is_that_of_one_batch_far_out(noise: float, epsilon: floa
     printed = float(np.max(with_record - np.exp(epsilon) * without))
     scheme = dp.ShuffledBatches(dataset_size=steps, batch_size=1, epochs=1)
     answer = dp.account(dp.DPSGD(scheme, noise_multiplier=noise)).delta(epsilon=epsilon)
-    assert 0.9985 * printed <= answer.lower <= answer.upper
+    assert 0.99998 * printed <= answer.lower <= answer.upper

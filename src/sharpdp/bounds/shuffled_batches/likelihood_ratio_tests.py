@@ -237,10 +237,12 @@ def _cuts(order: ShuffledEpoch, step: float) -> Array:
     odds = np.where(log_q > log_miss, -log_miss, log_q)
     kept = np.abs(odds) < _DEEPEST
     dense, odds = dense[kept], odds[kept]
-    # one unit of `place` is one cut: short steps near the middle, longer ones beyond
+    # one unit of `place` is one cut: even steps near the middle, and beyond it growing ones
     size = np.abs(odds)
-    place = np.sign(odds) * np.where(
-        size < _NEAR, size / step, _NEAR / step + (size - _NEAR) / (_LONGER * step)
+    place = (
+        np.sign(odds)
+        / step
+        * np.where(size < _NEAR, size, _NEAR * (1.0 + np.log(np.maximum(size, _NEAR) / _NEAR)))
     )
     wanted = np.arange(np.ceil(np.min(place)), np.max(place))
     return np.asarray(np.interp(wanted, place[::-1], dense[::-1]))
@@ -268,9 +270,9 @@ def _test_losses(order: ShuffledEpoch) -> Array:
     return np.concatenate([-losses[(losses > 0.0) & (losses <= near[-1])][::-1], losses])
 
 
-_DENSE, _DEEPEST, _NEAR, _LONGER = 20_000, 650.0, 28.0, 20.0
-"""Cuts: looked for on so many places, down to e^-650; log odds up to 28 count as near, and steps beyond
-are longer by the last factor."""
+_DENSE, _DEEPEST, _NEAR = 20_000, 650.0, 28.0
+"""Cuts: looked for on so many places, down to e^-650; log odds up to 28 count as near, and beyond them
+steps grow in proportion."""
 
 _LARGEST_EXPONENT = 300.0
 _REACH = 6.5
