@@ -162,8 +162,8 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
 
 @pytest.mark.parametrize("points", [1, 2])
 @pytest.mark.parametrize("clip", [1.0, 2.0])
-def test_true_marginals_keep_between_the_sides(points: int, clip: float) -> None:
-    """The start is hidden: releasing it bounds what an attacker learns, cells of the result do not."""
+def test_true_marginals_are_what_both_sides_say(points: int, clip: float) -> None:
+    """The start is hidden: both sides are those of the two laws of the result."""
     run = dp.RandomlyInitializedGD.least_squares(
         slope=1.0, clip=clip, points=points, claim="instance"
     )
@@ -174,13 +174,13 @@ def test_true_marginals_keep_between_the_sides(points: int, clip: float) -> None
         ways = (tradeoff_of(one, other, step, fpr), tradeoff_of(other, one, step, fpr))
         found = answer.fnr(fpr=fpr)
         assert found.lower <= min(ways) + 1e-6
-        assert min(ways) - 1e-6 <= found.upper <= min(ways) + 1e-3
+        assert min(ways) - 1e-6 <= found.upper <= min(ways) + 1e-4
     for epsilon in (0.0, 0.5, 1.5):
         ways = [delta_of_densities(*pair, step, epsilon) for pair in ((one, other), (other, one))]
         found = answer.delta(epsilon=epsilon)
         # the trapezoid rule for a positive part is off by the square of its step
-        assert max(ways) * (1.0 - 1e-3) <= found.lower <= max(ways) + 2e-7
-        assert max(ways) <= found.upper + 2e-7
+        assert max(ways) * (1.0 - 1e-4) <= found.lower <= max(ways) + 2e-7
+        assert max(ways) - 2e-7 <= found.upper <= max(ways) * (1.0 + 1e-3)
 
 
 @pytest.mark.parametrize("points", [1, 2])
@@ -203,8 +203,8 @@ def test_a_hidden_start_without_clipping_has_a_closed_form(points: int) -> None:
         for mean, sd in (wide, narrow)
     ]
     truth = float(tails[0] - mpmath.e * tails[1])
-    assert truth * (1.0 - 1e-3) <= found.lower <= truth * (1.0 + 1e-12)
-    assert found.upper > truth
+    assert truth * (1.0 - 1e-4) <= found.lower <= truth * (1.0 + 1e-12)
+    assert truth * (1.0 - 1e-12) <= found.upper <= truth * (1.0 + 1e-4)
 
 
 def test_too_many_points_have_no_lower_side() -> None:

@@ -264,6 +264,15 @@ def blocks(rng: np.random.Generator) -> dp.ShuffledBlocks:
 
 def random_start(rng: np.random.Generator) -> dp.RandomlyInitializedGD:
     """Least squares or logistic regression, with and without a lower side."""
+    if rng.random() < 0.2:
+        return dp.RandomlyInitializedGD.least_squares(
+            slope=float(rng.normal()),
+            clip=np.inf,
+            points=int(rng.integers(1, 6)),
+            learning_rate=log_uniform(rng, 0.05, 0.4),
+            steps=int(rng.integers(1, 6)),
+            claim="instance",
+        )
     said = {
         "claim": str(rng.choice(["instance", "worst-case"])),
         "initialization": str(rng.choice(["hidden", "public"])),
@@ -286,11 +295,12 @@ def last_iterate(rng: np.random.Generator) -> dp.LastIterate:
         said["learning_rate"] = log_uniform(rng, 0.1, 2.0)
         said["loss"] = dp.SmoothLoss(
             gradient_norm=1.0,
-            smoothness=0.5,
+            smoothness=float(rng.choice([0.5, 0.5, 0.0])),
             regularization=log_uniform(rng, 0.01, 0.6),
             convex=bool(rng.random() < 0.8),
         )
         said["diameter"] = log_uniform(rng, 0.05, 5.0) if rng.random() < 0.3 else None
+        said["start_deviation"] = log_uniform(rng, 0.01, 2.0) if rng.random() < 0.4 else None
     return dp.LastIterate(scheme(**counts), **said)  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,24 @@ def test_bad_input(said: dict[str, object], message: str) -> None:
     }
     with pytest.raises(dp.SharpDPError, match=message):
         LastIterateTraining(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"loss": dp.SmoothLoss.linear(gradient_norm=1.0)}, "a loss that bends; got linear losses"),
+        (
+            {"start_deviation": 0.5},
+            "a fixed start, since weights start at zero; got start_deviation",
+        ),
+    ],
+)
+def test_runs_that_training_does_not_follow_are_refused(
+    said: dict[str, object], message: str
+) -> None:
+    x, y = data()
+    with pytest.raises(dp.InvalidArgument, match=message):
+        LastIterateTraining(dataclasses.replace(mechanism(), **said), x, y, classes=2)  # type: ignore[arg-type]
 
 
 def scores(runs: int, *, record: bool, noise: float, steps: int = 6) -> NDArray[np.float64]:

@@ -593,8 +593,8 @@ def test_masses_of_binned_noise(epsilon: float) -> None:
 
 def test_normal_mixtures_where_the_other_mass_underflows() -> None:
     """Under P there is e^-230 at losses up to 600, where Q has less than e^-745."""
-    from sharpdp.bounds.mixture.normal_mixture_pair import NormalMixture, normal_mixture_pair
     from sharpdp.bracket import Side
+    from sharpdp.pairs.line_densities import NormalMixture, normal_mixture_pair
 
     rare = exp(-200.0)
     p, q = NormalMixture((1.0, rare), (0.0, 0.0), (1.0, 5.0)), NormalMixture((1.0,), (0.0,), (1.0,))
@@ -609,8 +609,8 @@ def test_normal_mixtures_where_the_other_mass_underflows() -> None:
 
 def test_normal_mixtures_far_from_the_origin() -> None:
     """Places are rounded by units of the length of the line, not of their distance from zero."""
-    from sharpdp.bounds.mixture.normal_mixture_pair import NormalMixture, normal_mixture_pair
     from sharpdp.bracket import Side
+    from sharpdp.pairs.line_densities import NormalMixture, normal_mixture_pair
 
     for side in Side:
         far = 2.0**40

@@ -175,6 +175,33 @@ def test_answers_say_what_is_claimed() -> None:
     assert law.adjacencies == (dp.Adjacency.NEIGHBORS,)
 
 
+def test_several_steps_have_no_lower_side_but_an_exact_one() -> None:
+    """Lower sides of one step from a public start are not those of the last of several steps."""
+    for made in (
+        dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=1.0, claim="instance", initialization="public", steps=2
+        ),
+        dp.RandomlyInitializedGD(
+            sensitivity=Logistic(margin=1.0), claim="worst-case", initialization="public", steps=2
+        ),
+        dp.RandomlyInitializedGD(
+            sensitivity=Logistic(margin=1.0), claim="instance", initialization="public", steps=2
+        ),
+    ):
+        found = dp.account(made)
+        assert found.lower_derivations == ()
+        assert "the last of 2 steps" in made.describe()
+        alone = dp.compare(made, delta=1e-5)["noise_alone_upper"].value
+        two = dp.account(dp.Gaussian(1.0) * 2).epsilon(delta=1e-5)
+        assert alone == pytest.approx(two.upper, rel=1e-9)
+        assert found.epsilon(delta=1e-5).upper < two.lower
+    exact = dp.RandomlyInitializedGD.least_squares(
+        slope=1.0, clip=np.inf, points=3, claim="instance", steps=2, learning_rate=0.1
+    )
+    assert "learning rate 0.1" in exact.describe()
+    assert dp.account(exact).epsilon(delta=1e-5).relative_width < 1e-3
+
+
 def test_comparison_with_the_noise_alone() -> None:
     run = dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=2.0, claim="instance")
     found = dp.compare(run, delta=1e-5)
@@ -246,6 +273,42 @@ WRONG = [
     (
         lambda: dp.RandomlyInitializedGD.least_squares(slope=1.0, clip=np.inf, claim="worst-case"),
         "claim 'worst-case' needs gradients that are clipped",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=1.0, claim="instance", steps=0
+        ),
+        "steps must be a whole number, at least 1; got 0",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=1.0, claim="instance", learning_rate=-1.0
+        ),
+        "learning_rate must be greater than 0; got -1.0",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=1.0, claim="worst-case", steps=2
+        ),
+        "steps must be 1 for the worst case of least squares; got 2",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=np.inf, claim="instance", steps=2
+        ),
+        "steps must be 1 without clipping, unless the start is hidden and points are given; got 2",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD.least_squares(
+            slope=1.0, clip=np.inf, points=3, claim="instance", steps=2, initialization="public"
+        ),
+        "steps must be 1 without clipping, unless the start is hidden",
+    ),
+    (
+        lambda: dp.RandomlyInitializedGD(
+            sensitivity=SensitivityDistribution(atoms={1.0: 1.0}), claim="instance", steps=2
+        ),
+        "steps must be 1 for a given sensitivity; got 2",
     ),
     (lambda: MonotoneSensitivity(function=rising, shape="rising"), "function must be rising; got"),
     (lambda: MonotoneSensitivity(function=rising, shape="wavy"), "shape must be one of 'rising'"),

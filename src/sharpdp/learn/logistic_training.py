@@ -343,6 +343,16 @@ def _checked(mechanism: LastIterate) -> LastIterate:
             "mechanism must have a loss; got one without. Try loss=SmoothLoss.softmax(feature_norm=1.0, "
             "regularization=0.01)."
         )
+    if mechanism.loss.smoothness == 0.0:
+        raise InvalidArgument(
+            "mechanism must have a loss that bends; got linear losses. Try "
+            "loss=SmoothLoss.softmax(feature_norm=1.0, regularization=0.01)."
+        )
+    if mechanism.start_deviation is not None:
+        raise InvalidArgument(
+            "mechanism must have a fixed start, since weights start at zero; got start_deviation "
+            f"{mechanism.start_deviation:.12g}. Leave it out."
+        )
     if mechanism.batches.dataset_size is None:
         raise InvalidArgument("mechanism must have batches with a dataset_size; got none.")
     return mechanism

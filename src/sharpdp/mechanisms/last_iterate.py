@@ -15,7 +15,7 @@ from sharpdp._validate import (
     zero_or_scale,
 )
 from sharpdp.batches.independent import PoissonBatches
-from sharpdp.batches.partitioned import ShuffledBatches
+from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Parts
@@ -37,12 +37,13 @@ class SmoothLoss(HintedKeywords):
 
     `logistic`, `softmax` and `least_squares` have the constants of linear models. They need bounds on the
     features; clip the features, not the gradients: clipped gradients need not be those of a smooth
-    convex function.
+    convex function. `linear` is for losses that are themselves linear in the parameters.
 
     Args:
         gradient_norm: the largest l2 norm of the gradient of one record's loss, anywhere in the domain;
             1e-30 to 1e30.
-        smoothness: a Lipschitz constant of that gradient, without the penalty; 1e-30 to 1e30.
+        smoothness: a Lipschitz constant of that gradient, without the penalty; 1e-30 to 1e30, or 0 if it
+            does not depend on the parameters.
         regularization: weight of the penalty, and so the strong convexity; 0 (default), or 1e-30 to 1e30.
         convex: whether the loss of every record is convex; True by default.
 
@@ -61,11 +62,27 @@ class SmoothLoss(HintedKeywords):
 
     def __post_init__(self) -> None:
         """Check the constants."""
-        for name in ("gradient_norm", "smoothness"):
-            object.__setattr__(self, name, positive_scale(**{name: getattr(self, name)}))
-        penalty = zero_or_scale(regularization=self.regularization)
-        object.__setattr__(self, "regularization", penalty)
+        object.__setattr__(self, "gradient_norm", positive_scale(gradient_norm=self.gradient_norm))
+        for name in ("smoothness", "regularization"):
+            object.__setattr__(self, name, zero_or_scale(**{name: getattr(self, name)}))
         object.__setattr__(self, "convex", flag(convex=self.convex))
+
+    @classmethod
+    def linear(cls, *, gradient_norm: float, regularization: float = 0.0) -> SmoothLoss:
+        """Losses <g, w> that are linear in the parameters w, with |g| <= gradient_norm for every record.
+
+        Args:
+            gradient_norm: a bound on the l2 norm of a record's gradient; 1e-30 to 1e30.
+            regularization: weight of the penalty; 0 (default), or 1e-30 to 1e30.
+
+        Returns:
+            The constants: this gradient norm, smoothness 0.
+
+        Raises:
+            InvalidArgument: a number is out of range.
+            WrongType: an argument is not a number.
+        """
+        return cls(gradient_norm=gradient_norm, smoothness=0.0, regularization=regularization)
 
     @classmethod
     def logistic(cls, *, feature_norm: float, regularization: float = 0.0) -> SmoothLoss:
@@ -143,12 +160,13 @@ class SmoothLoss(HintedKeywords):
 
     def describe(self) -> str:
         """The constants in a few words."""
-        kind = "convex" if self.convex else "non-convex"
+        if self.smoothness == 0.0:
+            kind, bend = "linear", ""
+        else:
+            kind = "convex" if self.convex else "non-convex"
+            bend = f" and smoothness {self.smoothness:.12g}"
         penalty = f", regularization {self.regularization:.12g}" if self.regularization else ""
-        return (
-            f"{kind} losses with gradients of norm {self.gradient_norm:.12g} and smoothness "
-            f"{self.smoothness:.12g}{penalty}"
-        )
+        return f"{kind} losses with gradients of norm {self.gradient_norm:.12g}{bend}{penalty}"
 
 
 def _up(*factors: float, plus: float = 0.0) -> float:
@@ -168,7 +186,9 @@ class LastIterate(BatchQueries):
         w <- w - learning_rate * (noisy sum / B + regularization * w),
 
     then projects w onto a convex set of the given diameter, if there is one. The start does not depend on
-    the data; it may be random.
+    the data. If it is random and kept secret, say so by ``start_deviation``: the lower side of a known
+    start need not hold then. In the worst case over smooth losses a random start hides nothing, so that
+    the upper side is the same, except for linear losses.
 
     The influence of earlier steps fades only if steps contract, which requires a known `loss`. Without
     one, the answer is that of releasing every step, and no better one exists: for some losses, the last
@@ -188,6 +208,10 @@ class LastIterate(BatchQueries):
         loss: constants of the loss; None (default) if nothing is known, then leave out the next two.
         diameter: diameter of the set onto which each step is projected; 1e-30 to 1e30, None (default) if
             there is no projection.
+        start_deviation: the standard deviation of every coordinate of the start, in the units of the
+            parameters, if it is normal with independent coordinates and stays secret; 1e-30 to 1e30, None
+            (default) if it is fixed, or nothing is known. The second of two consecutive runs starts where
+            the first ended, which is known: leave it out there. Needs a loss, and batches of known size.
 
     Raises:
         InvalidArgument: a number is out of range, or given where it says nothing.
@@ -206,6 +230,7 @@ class LastIterate(BatchQueries):
     learning_rate: float | None = field(default=None, kw_only=True)
     loss: SmoothLoss | None = field(default=None, kw_only=True)
     diameter: float | None = field(default=None, kw_only=True)
+    start_deviation: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check that the loss is known if anything is said about the steps."""
@@ -216,7 +241,7 @@ class LastIterate(BatchQueries):
                 f"loss must be a SmoothLoss; got {short_repr(self.loss)}. "
                 "Try SmoothLoss.logistic(feature_norm=1.0, regularization=0.1)."
             )
-        for name in ("learning_rate", "diameter"):
+        for name in ("learning_rate", "diameter", "start_deviation"):
             value = getattr(self, name)
             if value is None:
                 continue
@@ -230,6 +255,12 @@ class LastIterate(BatchQueries):
             raise InvalidArgument(
                 "learning_rate must be given with a loss; got None. How much a step contracts depends "
                 "on it."
+            )
+        if self.start_deviation is not None and self.batches.expected_batch_size is None:
+            raise InvalidArgument(
+                "start_deviation must be left out over batches of unknown size, as the noise of a step "
+                f"is not known in its units; got {self.start_deviation:.12g}. Give the batches a "
+                "dataset_size."
             )
 
     @property
@@ -283,6 +314,8 @@ class LastIterate(BatchQueries):
         if self.loss is None or self.learning_rate is None or not self.loss.convex:
             return 0.0
         shrunk = 1.0 - self.learning_rate * self.loss.regularization
+        if self.loss.smoothness == 0.0:
+            return math.inf if shrunk >= 0.0 else 0.0
         return max(2.0 * shrunk / (self.learning_rate * self.loss.smoothness), 0.0)
 
     @property
@@ -299,6 +332,8 @@ class LastIterate(BatchQueries):
             known = f"{self.loss.describe()}, learning rate {self.learning_rate:.12g}"
             if self.diameter is not None:
                 known += f", projected onto a set of diameter {self.diameter:.12g}"
+            if self.start_deviation is not None:
+                known += f", random start of deviation {self.start_deviation:.12g}"
         return (
             f"last iterate of noisy gradient descent (noise multiplier {self.noise_multiplier:.12g}, "
             f"{known}, {self.batches.describe()})"
@@ -312,8 +347,9 @@ class LastIterate(BatchQueries):
         """The run ended after ``steps`` steps, its last model then being the one released.
 
         Over deterministic batches it counts as ended with the epoch, which is no better: the worst record
-        is used in the last step. Over shuffled batches of a known loss that is not so, because noise of
-        the rest of the epoch would be missing: there only ends of epochs will do.
+        is used in the last step. Over shuffled batches of a known loss that is not so, nor for linear
+        losses or from a random start, because noise of the rest of the epoch would be missing, or more of
+        the start be left: only ends of epochs will do.
 
         Args:
             steps: number of batches that were used; 1 to ``batches.steps``.
@@ -323,7 +359,7 @@ class LastIterate(BatchQueries):
 
         Raises:
             InvalidArgument: ``steps`` is below 1, above the number of steps of the scheme, or within an
-                epoch of shuffled batches.
+                epoch where only its end will do.
             WrongType: ``steps`` is not a number.
 
         >>> from sharpdp.batches import DeterministicBatches
@@ -333,12 +369,18 @@ class LastIterate(BatchQueries):
         """
         shorter = super().stopped_after(steps)
         scheme = self.batches
-        if not isinstance(scheme, ShuffledBatches) or self.loss is None:
+        if self.loss is None or not isinstance(scheme, ShuffledBatches | DeterministicBatches):
             return shorter
-        if shorter.batches.steps != steps:
+        cases = {
+            "over shuffled batches": isinstance(scheme, ShuffledBatches),
+            "of linear losses": self.loss.smoothness == 0.0,
+            "from a random start": self.start_deviation is not None,
+        }
+        case = next((words for words, holds in cases.items() if holds), None)
+        if case is not None and shorter.batches.steps != steps:
             raise InvalidArgument(
                 f"steps must be a multiple of {scheme.steps_per_epoch}, the batches of an epoch, for "
-                f"the last iterate over shuffled batches; got {short_repr(steps)}. What hides the use of "
-                "a record is the rest of its epoch."
+                f"the last iterate {case}; got {short_repr(steps)}. What hides the use of a record is "
+                "the rest of its epoch."
             )
         return shorter

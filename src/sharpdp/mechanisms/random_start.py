@@ -1,4 +1,4 @@
-"""One step of noisy gradient descent from a random start."""
+"""Noisy gradient descent from a random start: one step of it, or the last of several."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp._validate import invalid, is_among, positive_scale, short_repr
+from sharpdp._validate import count, invalid, is_among, positive_scale, short_repr
 from sharpdp.errors import Unsupported, WrongType
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency, Mechanism
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, Sensitivity
@@ -22,9 +22,9 @@ CLAIMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class RandomlyInitializedGD(Mechanism):
-    """One step of gradient descent from a random start: I - g(I, data) + Gaussian noise.
+    """Gradient descent from a random start I, a step of which is I - h (g(I, data) + Gaussian noise).
 
-    The step size is 1. ``claim`` has no default, since it changes the answer:
+    Only the result of the last step is released. ``claim`` has no default, since it changes the answer:
 
     - "instance": for this data set and this neighbor, whose sensitivity is given. Nothing is claimed
       about any other record.
@@ -32,9 +32,10 @@ class RandomlyInitializedGD(Mechanism):
       start. For clipped least squares it is the clipping norm at every start: the random start
       amplifies nothing, and the answer is that of the noise alone.
 
-    The upper side is that of a public start, also for a hidden one. The lower side is known for a public
-    start (except in the worst case of a given function or distribution), and for a hidden start where
-    the instance is least squares on a known number of points.
+    For a hidden start both sides are exact where the instance is least squares on a known number of
+    points, in one step, or in any number of steps without clipping. Everywhere else the upper side is
+    that of a public start whose later steps are released, and the lower side is known for one step from
+    a public start (except in the worst case of a given function or distribution).
 
     Args:
         sensitivity: by how much the gradient differs between neighbors at each start: `LeastSquares`,
@@ -43,12 +44,17 @@ class RandomlyInitializedGD(Mechanism):
         noise_deviation: the standard deviation of the noise, in units of the gradient; 1e-30 to 1e30,
             1 by default.
         initialization: "hidden" (default) if the start is kept secret, "public" if the attacker knows it.
+        learning_rate: the step size h, which multiplies gradient and noise; 1e-30 to 1e30, 1 by default.
+            It matters only where a hidden start is accounted exactly.
+        steps: number of steps, 1 by default. More are covered for `LeastSquares` and `Logistic`, except
+            the worst case of least squares.
 
     Raises:
-        InvalidArgument: ``claim`` or ``initialization`` is not one of its words, or ``noise_deviation``
-            is out of range.
-        WrongType: ``sensitivity`` is none of these classes, or ``noise_deviation`` is not a number.
-        Unsupported: the worst case of least squares without clipping is claimed.
+        InvalidArgument: ``claim`` or ``initialization`` is not one of its words, or a number is out of
+            range.
+        WrongType: ``sensitivity`` is none of these classes, or a numeric argument is not a number.
+        Unsupported: the worst case of least squares is claimed without clipping or for several steps, or
+            nothing is known about the later ones of several steps.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, claim="instance")
     >>> run.label
@@ -59,6 +65,8 @@ class RandomlyInitializedGD(Mechanism):
     claim: str
     noise_deviation: float = 1.0
     initialization: str = "hidden"
+    learning_rate: float = 1.0
+    steps: int = 1
 
     _draws = ("their starts",)
 
@@ -74,10 +82,35 @@ class RandomlyInitializedGD(Mechanism):
         _word("initialization", self.initialization, ("hidden", "public"))
         clean = positive_scale(noise_deviation=self.noise_deviation, hint=NO_NOISE)
         object.__setattr__(self, "noise_deviation", clean)
+        rate = positive_scale(learning_rate=self.learning_rate)
+        object.__setattr__(self, "learning_rate", rate)
+        object.__setattr__(self, "steps", count(steps=self.steps))
         if self.amplifies_nothing and self.sensitivity.largest == np.inf:
             raise Unsupported(
                 "claim 'worst-case' needs gradients that are clipped: without clipping some record "
                 "is revealed whatever the noise. Give a finite clip, or claim an 'instance'."
+            )
+
+        if self.steps > 1:
+            self._check_later_steps()
+
+    def _check_later_steps(self) -> None:
+        """Refuse several steps where the sensitivity of later ones is not known."""
+        if not isinstance(self.sensitivity, LeastSquares | Logistic):
+            raise Unsupported(
+                f"steps must be 1 for a given sensitivity; got {self.steps}. Later steps start where the "
+                "ones before ended, and the sensitivity there is not known."
+            )
+        if self.amplifies_nothing:
+            raise Unsupported(
+                f"steps must be 1 for the worst case of least squares; got {self.steps}. Several steps "
+                "on arbitrary records are a DPSGD, or a LastIterate if only the last model is released."
+            )
+        is_hidden = self.initialization == "hidden" and getattr(self.sensitivity, "points", None)
+        if self.sensitivity.largest == np.inf and not is_hidden:
+            raise Unsupported(
+                f"steps must be 1 without clipping, unless the start is hidden and points are given; got "
+                f"{self.steps}. Give points, or a finite clip."
             )
 
     @classmethod
@@ -90,18 +123,22 @@ class RandomlyInitializedGD(Mechanism):
         points: int | None = None,
         noise_deviation: float = 1.0,
         initialization: str = "hidden",
+        learning_rate: float = 1.0,
+        steps: int = 1,
     ) -> RandomlyInitializedGD:
-        """One step on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`.
+        """Descent on records with y = slope x, x^2 = 1, each gradient clipped; see `LeastSquares`.
 
         Args:
             slope: the slope of all records; -1e6 to 1e6.
             clip: the norm at which each gradient is clipped; 1e-30 to 1e30, or infinite for no clipping.
             claim: what the guarantee is for: "instance" or "worst-case".
             points: number of records, at least 1; None (default) if it is not known. An instance with a
-                hidden start has a lower side only if it is.
+                hidden start is accounted exactly only if it is.
             noise_deviation: the standard deviation of the noise, in units of the gradient; 1e-30 to 1e30,
                 1 by default.
             initialization: "hidden" (default) or "public": whether the attacker knows the start.
+            learning_rate: the step size; 1e-30 to 1e30, 1 by default.
+            steps: number of steps, of which only the last result is released; 1 by default.
 
         Returns:
             The mechanism, whose sensitivity is a `LeastSquares`.
@@ -109,13 +146,29 @@ class RandomlyInitializedGD(Mechanism):
         Raises:
             InvalidArgument: a number is out of range, or a word is unknown.
             WrongType: a numeric argument is not a number.
-            Unsupported: the worst case is claimed without clipping.
+            Unsupported: the worst case is claimed without clipping or for several steps, or several steps
+                without clipping from a public start or on an unknown number of points.
+
+        >>> import sharpdp as dp
+        >>> run = RandomlyInitializedGD.least_squares(
+        ...     slope=1.0,
+        ...     clip=float("inf"),
+        ...     points=5,
+        ...     learning_rate=0.1,
+        ...     steps=20,
+        ...     claim="instance",
+        ... )
+        >>> answer = dp.account(run).epsilon(delta=1e-5)
+        >>> round(answer.lower, 3), round(answer.upper, 3)
+        (1.277, 1.277)
         """
         return cls(
             sensitivity=LeastSquares(slope=slope, clip=clip, points=points),
             claim=claim,
             noise_deviation=noise_deviation,
             initialization=initialization,
+            learning_rate=learning_rate,
+            steps=steps,
         )
 
     @classmethod
@@ -171,8 +224,10 @@ class RandomlyInitializedGD(Mechanism):
 
     def describe(self) -> str:
         """The mechanism in one line."""
+        taken = "one step" if self.steps == 1 else f"the last of {self.steps:,} steps"
+        rate = f"learning rate {self.learning_rate:.12g}; " if self.learning_rate != 1.0 else ""
         return (
-            f"one step of randomly initialized GD ({self.sensitivity.describe()}; noise deviation "
+            f"{taken} of randomly initialized GD ({self.sensitivity.describe()}; {rate}noise deviation "
             f"{self.noise_deviation:.12g}; start {self.initialization}; claimed for "
             f"{CLAIMS[self.claim]})"
         )

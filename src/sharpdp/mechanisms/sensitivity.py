@@ -74,7 +74,7 @@ class LeastSquares(HintedKeywords):
         slope: the slope of all records; -1e6 to 1e6.
         clip: the norm at which each gradient is clipped; 1e-30 to 1e30, or infinite for no clipping.
         points: number of records, at least 1; None (default) if it is not known. An instance with a
-            hidden start has a lower side only if it is.
+            hidden start is accounted exactly only if it is.
 
     Raises:
         InvalidArgument: a value is out of range.

@@ -148,6 +148,11 @@ RUNS: dict[type, Sentence] = {
                 if run.diameter is None
                 else f", every step projected onto a set of diameter {run.diameter:.12g}."
             )
+            + (
+                ""
+                if run.start_deviation is None
+                else f" The start is random, with deviation {run.start_deviation:.12g}, and kept secret."
+            )
         )
     ),
     BatchQueries: lambda run: (
@@ -163,7 +168,7 @@ RUNS: dict[type, Sentence] = {
         f"Together they are as private as DP-SGD with noise multiplier {run.noise_multiplier:.12g}."
     ),
     RandomlyInitializedGD: lambda run: (
-        "The result of one noisy step of gradient descent from a random start is released. This is "
+        "The result of noisy gradient descent from a random start is released, and nothing else. This is "
         f"{run.describe()}."
     ),
     Sequence: lambda run: "Nothing is released.",

@@ -36,6 +36,7 @@ __all__ = [
     "contracting_shuffle_upper",
     "every_step_upper",
     "full_batch_upper",
+    "linear_losses_upper",
     "penalized_linear_lower",
     "penalized_linear_sampled_lower",
 ]
@@ -48,7 +49,7 @@ STEPS = (
 )
 LINEAR = (
     "the loss of the record is linear with the largest gradient, all other losses are zero, and the "
-    "start is known"
+    "start is fixed, or normal with the stated deviation"
 )
 _ROUNDING = 1e-12
 """Relative allowance for a handful of products, logarithms and exponentials."""
@@ -127,6 +128,7 @@ def _is_exact(mechanism: LastIterate) -> bool:
     source="bok2024 Section 4; altschuler2022",
     proof="",
     applies=_is_exact,
+    yields_to=("linear_losses_upper",),
 )
 def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
     """Upper side of full-batch descent on smooth convex losses with a penalty: one Gaussian pair.
@@ -134,7 +136,8 @@ def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts
         mu^2 = (1 - c^t) / (1 + c^t) (1 + c) / (1 - c) / s^2,   c = 1 - learning rate * regularization
 
     for t steps at noise multiplier s, four times that for replace-one; t / s^2 without a penalty. It is
-    bounded in t: steps before the last few 1 / (1 - c) cost nothing. `penalized_linear_lower` attains it.
+    bounded in t: steps before the last few 1 / (1 - c) cost nothing. `penalized_linear_lower` attains it
+    from a fixed start.
 
     Numerics: mu is rounded up, by a relative 1e-11 at most.
 
@@ -166,7 +169,7 @@ def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> f
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; chien2025",
     applies=lambda mechanism: _over(mechanism, DeterministicBatches),
-    yields_to=("full_batch_upper",),
+    yields_to=("full_batch_upper", "linear_losses_upper"),
 )
 def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
     """Upper side of deterministic batches, full or cyclic, by the best schedule of shifts.
@@ -346,6 +349,8 @@ def _chance_of_large_batch(mechanism: LastIterate) -> float:
     assert isinstance(scheme, PoissonBatches)
     assert scheme.dataset_size is not None
     size, rate = scheme.dataset_size, scheme.sample_rate
+    if mechanism.largest_fullness == math.inf:
+        return 0.0
     most = math.floor(mechanism.largest_fullness * rate * size * (1.0 - _ROUNDING))
     if most >= size:
         return 0.0
@@ -370,7 +375,7 @@ def _steps_released(mechanism: LastIterate, adjacency: Adjacency) -> tuple[Mecha
     "scales the noise",
     source="dong2022 Theorem 3.2",
     proof="",
-    yields_to=("full_batch_upper",),
+    yields_to=("full_batch_upper", "linear_losses_upper"),
     converts=_steps_released,
 )
 def every_step_upper(
@@ -417,30 +422,97 @@ def _is_linear(mechanism: LastIterate) -> bool:
     )
 
 
+def _log_variance(mechanism: LastIterate) -> float:
+    """Logarithm of what V is for linear losses: the noise of all steps, and what is left of the start.
+
+    V = sum over all steps of r^(2i) + r^(2 steps) (start deviation / noise of a step)^2
+    """
+    log_r, steps = _log_kept(mechanism), mechanism.batches.steps
+    noise = log_power_sum(2.0 * log_r, steps)
+    if mechanism.start_deviation is None:
+        return noise
+    assert mechanism.loss is not None
+    assert mechanism.learning_rate is not None
+    assert mechanism.batches.expected_batch_size is not None
+    # deviations of a step's noise, learning rate * multiplier * gradient norm / batch size
+    log_start = math.log(mechanism.start_deviation) + math.log(
+        mechanism.batches.expected_batch_size
+    )
+    for factor in (
+        mechanism.learning_rate,
+        mechanism.noise_multiplier,
+        mechanism.loss.gradient_norm,
+    ):
+        log_start -= math.log(factor)
+    return float(np.logaddexp(noise, 2.0 * (steps * log_r + log_start)))
+
+
+def _linear_mu(mechanism: LastIterate, adjacency: Adjacency) -> float:
+    """mu of linear losses over deterministic batches, the record being in the last one of each epoch."""
+    scheme = mechanism.batches
+    assert isinstance(scheme, DeterministicBatches)
+    moved = log_power_sum(scheme.steps_per_epoch * _log_kept(mechanism), scheme.epochs)
+    return _move(mechanism, adjacency) * math.exp(moved - 0.5 * _log_variance(mechanism))
+
+
+def _is_linear_and_fixed(mechanism: LastIterate) -> bool:
+    return _over(mechanism, DeterministicBatches) and _is_linear(mechanism)
+
+
+def _is_all_linear(mechanism: LastIterate) -> bool:
+    """Whether the losses of all records are linear, over deterministic batches."""
+    if mechanism.loss is None or mechanism.loss.smoothness > 0.0:
+        return False
+    return _is_linear_and_fixed(mechanism)
+
+
+@bound(
+    adjacency=EVERY_NOTION,
+    holds_when=f"{STEPS}; no gradient depends on the parameters; the start is fixed, or normal with at "
+    "least the stated deviation in every direction, and secret",
+    source="dong2022 Theorem 2.7",
+    applies=_is_all_linear,
+)
+def linear_losses_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+    """Upper side of losses that are linear in the parameters, over deterministic batches: it is attained.
+
+        mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
+        V = sum over all steps of r^(2i) + r^(2 steps) (start deviation / noise of a step)^2
+
+    with q steps after a use; twice that for replace-one. A random start counts as the noise of one more
+    step, before the first.
+
+    Numerics: sums of powers to a relative 1e-13; mu is rounded up by 1e-11 of itself.
+
+    >>> from sharpdp.mechanisms import SmoothLoss
+    >>> plan = DeterministicBatches(dataset_size=50, batch_size=50, epochs=3)
+    >>> loss = SmoothLoss.linear(gradient_norm=1.0)
+    >>> run = LastIterate(
+    ...     plan, noise_multiplier=1.0, learning_rate=50.0, loss=loss, start_deviation=1.0
+    ... )
+    >>> round(linear_losses_upper(run, Adjacency.ZERO_OUT)[0][0].mu ** 2, 9)  # 9 / (3 + 1)
+    2.25
+    """
+    return ((GaussianPair(_linear_mu(mechanism, adjacency) * (1.0 + 1e-11)), 1),)
+
+
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; dong2022 Theorem 2.7",
     proof="",
-    applies=lambda mechanism: _over(mechanism, DeterministicBatches) and _is_linear(mechanism),
+    applies=_is_linear_and_fixed,
 )
 def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
     """Lower side of deterministic batches: a linear loss with the penalty has a Gaussian last iterate.
 
-        mu = (sum over uses of r^q) / sqrt(sum over all steps of r^(2i)) / s,   r = 1 - learning rate * l
+        mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
+        V = sum over all steps of r^(2i) + r^(2 steps) (start deviation / noise of a step)^2
 
-    with regularization l and q steps after a use; twice that for replace-one. The record is in the last
-    batch of every epoch.
+    with q steps after a use; twice that for replace-one. The record is in the last batch of every epoch.
 
     Numerics: sums of powers to a relative 1e-13; mu is rounded down by 1e-11 of itself.
     """
-    scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
-    log_r = _log_kept(mechanism)
-    moved = log_power_sum(scheme.steps_per_epoch * log_r, scheme.epochs)
-    noise = 0.5 * log_power_sum(2.0 * log_r, scheme.steps)
-    return (
-        (GaussianPair(_move(mechanism, adjacency) * math.exp(moved - noise) * (1.0 - 1e-11)), 1),
-    )
+    return ((GaussianPair(_linear_mu(mechanism, adjacency) * (1.0 - 1e-11)), 1),)
 
 
 def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
@@ -456,7 +528,8 @@ def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
 def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
     """Lower side of Poisson and shuffled batches: a linear loss with the penalty, used at random steps.
 
-        N(W, V) against N(0, V),   W = sum over uses of r^q / s,   V = sum over all steps of r^(2i)
+        N(W, V) against N(0, V),   W = sum over uses of r^q / s,
+        V = sum over all steps of r^(2i) + r^(2 steps) (start deviation / noise of a step)^2
 
     where q steps follow a use, and r = 1 - learning rate * regularization.
 
@@ -469,5 +542,5 @@ def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency)
     else:
         assert isinstance(scheme, ShuffledBatches)
         uses = shuffled_uses(scheme, log_r)
-    noise = math.exp(0.5 * log_power_sum(2.0 * log_r, scheme.steps))
-    return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / noise), 1),)
+    deviation = math.exp(0.5 * _log_variance(mechanism))
+    return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / deviation), 1),)

@@ -5,12 +5,6 @@ Laws are known point by point, or are normal laws somewhere on the line.
 
 from functools import lru_cache, partial
 
-from sharpdp.bounds.mixture.normal_mixture_pair import (
-    LONGEST,
-    NormalMixture,
-    length,
-    normal_mixture_pair,
-)
 from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
@@ -18,6 +12,12 @@ from sharpdp.composition.composition import Composition
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mechanism, Mixture, NormalPair
 from sharpdp.pairs.finite import AtomicPair, rational_pair
+from sharpdp.pairs.line_densities import (
+    LONGEST,
+    NormalMixture,
+    length,
+    normal_mixture_pair,
+)
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.released_index import released
 
@@ -215,7 +215,7 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
 def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Upper side of two normal laws of different deviations: cells of the line, spread to their ends.
 
-    Numerics: see `bounds.mixture.normal_mixture_pair`.
+    Numerics: see `pairs.line_densities`.
     """
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.UPPER), 1),)
 
@@ -224,7 +224,7 @@ def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
 def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Lower side of two normal laws of different deviations: which cell of the line was hit.
 
-    Numerics: see `bounds.mixture.normal_mixture_pair`.
+    Numerics: see `pairs.line_densities`.
     """
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.LOWER), 1),)
 
@@ -235,7 +235,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 
         p(x) = sum of w_i N(x; mean_i, deviation_i)   against   q(x), likewise
 
-    Numerics: see `bounds.mixture.normal_mixture_pair`.
+    Numerics: see `pairs.line_densities`.
 
     >>> away, back = NormalPair(mean=1.0), NormalPair(mean=0.0, other_mean=1.0)
     >>> even = Mixture(components=[away, back], weights=[0.5, 0.5])
@@ -254,7 +254,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of normal laws mixed with a hidden index: which cell of the line was hit.
 
-    Numerics: see `bounds.mixture.normal_mixture_pair`.
+    Numerics: see `pairs.line_densities`.
     """
     return _mixed(mechanism, Side.LOWER)
 

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from sharpdp.bounds.published import formula
 from sharpdp.bounds.random_start.gaussian_mixture import gaussian_mixture_pair
-from sharpdp.bounds.random_start.hidden_start_pair import hidden_start_pair
+from sharpdp.bounds.random_start.hidden_start_pair import HiddenStart
 from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
@@ -24,6 +24,7 @@ __all__ = [
     "clipping_norm_tight",
     "fixed_record_lower",
     "hidden_start_lower",
+    "hidden_start_upper",
     "noise_alone_upper",
     "public_start_lower",
     "released_start_upper",
@@ -39,9 +40,16 @@ def _is_instance(mechanism: RandomlyInitializedGD) -> bool:
 
 
 def _has_fixed_record(mechanism: RandomlyInitializedGD) -> bool:
-    """True if the claim is about all records of logistic regression from a start that is known."""
+    """True if the claim is about all records of a step of logistic regression from a known start."""
     worst_case = mechanism.initialization == "public" and mechanism.claim == "worst-case"
-    return worst_case and isinstance(mechanism.sensitivity, Logistic)
+    return worst_case and isinstance(mechanism.sensitivity, Logistic) and mechanism.steps == 1
+
+
+def _is_bounded_later(mechanism: RandomlyInitializedGD) -> bool:
+    """True unless the start amplifies nothing, or later steps have no largest sensitivity."""
+    if mechanism.amplifies_nothing:
+        return False
+    return mechanism.steps == 1 or mechanism.sensitivity.largest < float("inf")
 
 
 @bound(
@@ -71,17 +79,19 @@ def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) 
 
 @bound(
     adjacency=Adjacency.NEIGHBORS,
-    holds_when="the start is drawn as stated, whatever the data, and used for one step; claimed for "
+    holds_when="the start is drawn as stated, whatever the data, and used for one run; claimed for "
     "an instance: for this data set and this neighbor only, nothing is promised for other records; "
     "claimed for the worst case: the sensitivity is the largest over all neighbors at each start",
-    applies=lambda mechanism: not mechanism.amplifies_nothing,
+    applies=_is_bounded_later,
+    yields_to=("hidden_start_upper",),
 )
 def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Upper side by releasing the start: Gaussian pairs at distance m = sensitivity / noise deviation.
 
         delta(k) = E[delta_m(k)],   delta_m that of N(m, 1) against N(0, 1)
 
-    Replacing m by the largest over all neighbors is safe, since delta_m rises with m.
+    Replacing m by the largest over all neighbors is safe, since delta_m rises with m. Of several steps,
+    those after the first one count as released, at the largest sensitivity.
 
     Numerics: the law of m is cut into bins and spread to their ends, see
     `bounds.random_start.gaussian_mixture`; this raises
@@ -91,13 +101,19 @@ def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency)
     >>> released_start_upper(run, Adjacency.ADD_REMOVE)[0][0].shifts[-1] < 1.0 + 1e-12
     True
     """
-    return ((_pair(mechanism, Side.UPPER), 1),)
+    first = (_pair(mechanism, Side.UPPER), 1)
+    if mechanism.steps == 1:
+        return (first,)
+    later = GaussianPair(mechanism.sensitivity.largest / mechanism.noise_deviation)
+    return (first, (later, mechanism.steps - 1))
 
 
 @bound(
     adjacency=Adjacency.NEIGHBORS,
     attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
-    applies=lambda mechanism: mechanism.initialization == "public" and _is_instance(mechanism),
+    applies=lambda mechanism: (
+        mechanism.initialization == "public" and _is_instance(mechanism) and mechanism.steps == 1
+    ),
 )
 def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side for a known start: the same Gaussian pairs, which are what the attacker sees.
@@ -134,43 +150,78 @@ def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
     return ((_pair(mechanism, Side.LOWER), 1),)
 
 
-@lru_cache(maxsize=16)
-def _hidden_pair(mechanism: RandomlyInitializedGD) -> Pair | None:
-    """The pair of a hidden start; None if the number of points is unknown or too large."""
+def _hidden_start(mechanism: RandomlyInitializedGD) -> HiddenStart | None:
+    """The laws for a hidden start; None if the number of points is unknown, or the laws are too long."""
     sensitivity = mechanism.sensitivity
     if not isinstance(sensitivity, LeastSquares) or sensitivity.points is None:
         return None
     if mechanism.initialization == "public" or not _is_instance(mechanism):
         return None
-    return hidden_start_pair(
-        sensitivity.slope, sensitivity.clip, sensitivity.points, mechanism.noise_deviation
+    start = HiddenStart(
+        slope=sensitivity.slope,
+        clip=sensitivity.clip,
+        points=sensitivity.points,
+        noise_deviation=mechanism.noise_deviation,
+        learning_rate=mechanism.learning_rate,
+        steps=mechanism.steps,
     )
+    return start if start.is_resolved else None
 
 
-@bound(
-    attained_when="the data set is the one described, with that many points, and the attacker knows "
-    "everything but the start",
+@lru_cache(maxsize=16)
+def _hidden_pair(mechanism: RandomlyInitializedGD, side: Side) -> Pair:
+    start = _hidden_start(mechanism)
+    assert start is not None
+    return start.pair(side)
+
+
+hidden_bound = partial(
+    bound,
     source="wang2023 Section 5; blackwell1953",
-    applies=lambda mechanism: _hidden_pair(mechanism) is not None,
+    applies=lambda mechanism: _hidden_start(mechanism) is not None,
 )
-def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
-    """Lower side of least squares on n points with a hidden start: the result itself, in cells.
+
+
+@hidden_bound(
+    holds_when="the start is drawn as stated, whatever the data, and kept secret, and only the last "
+    "result is released; claimed for an instance: the data set is the one described, with that many "
+    "points, and one of them is removed; nothing is promised for other records",
+)
+def hidden_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
+    """Upper side of least squares on n points with a hidden start: the two laws of the result.
 
         I - n clip(I - slope) + noise   against   I - (n - 1) clip(I - slope) + noise
 
-    Both densities are known in closed form. Which cell the result falls into is a function of it.
+    for one step of learning rate 1. Without clipping, t steps of rate h keep r^t of the distance to the
+    slope, r = 1 - h n, and the result is normal:
 
-    Every point has y = slope x and x^2 = 1.
+        N(slope (1 - r^t), r^(2t) + (h noise deviation)^2 (1 + r^2 + ... + r^(2t-2))).
 
-    Numerics: probabilities of cells to a relative 1e-9, see `bounds.random_start.hidden_start_pair`.
+    Numerics: cells of the line, spread to their ends; see `pairs.line_densities`.
+
+    >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
+    >>> hidden_start_upper(run, Adjacency.ADD_REMOVE)[0][0].infinite_p < 1e-43
+    True
+    """
+    return ((_hidden_pair(mechanism, Side.UPPER), 1),)
+
+
+@hidden_bound(
+    attained_when="the data set is the one described, with that many points, and the attacker knows "
+    "everything but the start",
+)
+def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
+    """Lower side of least squares on n points with a hidden start: which cell the result lies in.
+
+    Every point has y = slope x and x^2 = 1. For the two laws see `hidden_start_upper`.
+
+    Numerics: log masses of cells to within 1e-9; see `bounds.random_start.hidden_start_pair`.
 
     >>> run = RandomlyInitializedGD.least_squares(slope=1.0, clip=1.0, points=2, claim="instance")
     >>> hidden_start_lower(run, Adjacency.ADD_REMOVE)[0][0].infinite_p
     0.0
     """
-    pair = _hidden_pair(mechanism)
-    assert pair is not None
-    return ((pair, 1),)
+    return ((_hidden_pair(mechanism, Side.LOWER), 1),)
 
 
 @formula(
@@ -178,13 +229,14 @@ def hidden_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
     source="dong2022 Theorem 2.7",
 )
 def noise_alone_upper(mechanism: RandomlyInitializedGD, delta: float) -> float:
-    """Upper side without the random start: Gaussian noise against the largest sensitivity.
+    """Upper side without the random start: Gaussian noise against the largest sensitivity in every step.
 
     For clipped least squares any record is covered.
     """
     largest = mechanism.sensitivity.largest / mechanism.noise_deviation
     if largest == float("inf"):
         raise Inapplicable("the sensitivity has no bound")
+    largest *= mechanism.steps**0.5
     return epsilon_of(GaussianPair(largest), safe_log(delta))[1] if largest > 0.0 else 0.0
 
 
