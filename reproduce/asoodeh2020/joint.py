@@ -28,7 +28,7 @@ ORDER, EPSILON = 2.0, 0.5
 SYMBOLS, DRAWS = (2, 3, 6), 20_000
 """Sizes and number of the random pairs that must lie inside."""
 
-TANGENTS = np.linspace(0.02, 0.98, 49)
+TANGENTS = np.linspace(0.05, 0.95, 13)
 """Values of the first divergence between whose lower ends random pairs are held against chords."""
 
 
