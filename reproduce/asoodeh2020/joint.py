@@ -100,7 +100,7 @@ def edge_of(place: int) -> dict[str, Any]:
     """The least second divergence at some first ones, and how many random pairs lie below tangents."""
     one = RANGES[place]
     edges = joint_range(*one.divergences)
-    tangents = edges.least(at=TANGENTS).lower
+    tangents = np.asarray(edges.least(at=TANGENTS).lower)
     rng = np.random.default_rng(place)
     below = 0
     for symbols in SYMBOLS:

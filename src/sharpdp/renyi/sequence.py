@@ -3,7 +3,7 @@
 By orders: the divergences of all parts add up, those of the other parts taken from their own pairs, and
 the sum is converted. What has an infinite loss is split off first, and added to delta.
 
-By pairs: the optimal conversion of the curves, at all deltas, is the profile of a pair, which is
+By pairs: the conversion of the curves by all orders, at all deltas, is the profile of a pair, which is
 composed with those of the other parts. Once for the sum of all curves and, if there are several, once
 for each of them. So no answer is worse than adding epsilons and deltas of the parts.
 

@@ -42,8 +42,8 @@ delta is at most so much smaller, and is not looked for."""
 _CLOSE_ENOUGH = 1e-7
 """Relative distance between the chord and the best coin at which planning ends."""
 
-_FARTHEST = 700.0
-"""Logits that are looked at."""
+_LARGEST_LOGIT = 36.0
+"""Of probabilities p that are looked at: beyond, 1 - p is below all digits of p."""
 
 _ROUNDING = 32.0 * UNIT_ROUNDOFF
 
@@ -164,10 +164,6 @@ class _Coins:
         return _Tangent(
             p, q, float(orders[worst]), float(levels[worst]), float(log_slope[worst]), is_reversed
         )
-
-
-_LARGEST_LOGIT = 36.0
-"""Beyond, 1 - p is below all digits of p."""
 
 
 def joint_conversion(
