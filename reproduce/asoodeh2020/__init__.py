@@ -37,7 +37,10 @@ FIGURE_2 = Item(
         "The claim holds, and the gain keeps growing with T. It also settles that ρ = 1/(2σ²), "
         "where the proof prints 1/σ².",
         "Going from Lemma 2 to the optimal conversion gains 1e-6 here. Exact accounting gains "
-        "another 0.567 at T = 1000: the loss is in the divergences, not in the conversion.",
+        "another 0.567 at T = 1000: the loss is in the divergences, not in the conversion. No other "
+        "conversion brings it back, not one that uses all orders at once: two coins whose divergences "
+        "are at most those of the Gaussian mechanism at *every* order, in both directions, have "
+        "ε > 8.07 at T = 1000 ([why](../renyi.md#several-orders-at-once)).",
     ),
     gaussian.draw,
     WIDE,
@@ -88,15 +91,12 @@ THEOREM_2 = Item(
     "theorem2",
     "Theorem 2: the joint range of two f-divergences",
     "For any two distributions, the pair of f-divergences lies in the convex hull of the pairs "
-    "attained by two coins. The table shows the hull of 640,000 pairs of coins, an approximation "
-    "from inside, for two ranges whose edge is known in closed form and for the one that the paper "
-    "needs, whose edge is Theorem 3.",
+    "attained by two coins. `renyi.joint_range` gives its edges by tangents that are certified "
+    "([how](../renyi.md#joint-ranges)); here beside two edges that are known in closed form, and the "
+    "one that the paper needs, which is Theorem 3.",
     joint.values,
     joint.tables,
-    (
-        "The edges agree to the width of the grid, and no random pair lies farther below. For guarantees "
-        "sharpdp has Theorem 3 alone, by tangents that are certified; no other range is needed there.",
-    ),
+    ("The edges agree, and no random pair lies below.",),
 )
 FIGURE_3 = Item(
     "figure3",

@@ -1,8 +1,7 @@
-"""asoodeh2020, Theorem 2: the joint range of two f-divergences is the hull of what coins give.
+"""asoodeh2020, Theorem 2: the joint range of two f-divergences, by tangents that are certified.
 
-For any two f-divergences, by a grid of pairs of coins: an approximation from inside, for the reproduction
-only. It is held against ranges that are known in closed form, and against Theorem 3, which is the case of
-a hockey-stick divergence and a chi^alpha divergence.
+`sharpdp.renyi.joint_range` is held against ranges that are known in closed form, against Theorem 3, which
+is the case of a hockey-stick divergence and a chi^alpha divergence, and against random pairs.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduce.cache import once
-from reproduce.sheets import Table, number
+from reproduce.sheets import Table, bracket, number
+from sharpdp.renyi import FDivergence, joint_range
 from sharpdp.renyi.conversion import forcing_level
 
 Array = NDArray[np.float64]
 Generator = Callable[[Array], Array]
-
-COINS, REACH = 801, 12.0
-"""Coins of the grid, and the largest logarithm of their odds."""
 
 ORDER, EPSILON = 2.0, 0.5
 """Of the pair of divergences of Theorem 3."""
@@ -31,18 +28,17 @@ ORDER, EPSILON = 2.0, 0.5
 SYMBOLS, DRAWS = (2, 3, 6), 20_000
 """Sizes and number of the random pairs that must lie inside."""
 
-FARTHEST = 0.9
-"""The grid is not asked beyond this first divergence, where the second goes to infinity."""
+TANGENTS = np.linspace(0.05, 0.95, 13)
+"""Values of the first divergence between whose lower ends random pairs are held against chords."""
 
 
 @dataclass(frozen=True)
 class Ranged:
-    """Two divergences, and the least second one for a first one, if it is known."""
+    """Two divergences with their generators, and the least second one for a first one."""
 
     name: str
-    first: Generator
-    second: Generator
-    places: tuple[float, ...]
+    divergences: tuple[FDivergence, FDivergence]
+    generators: tuple[Generator, Generator]
     known: Callable[[float], float]
 
 
@@ -76,15 +72,22 @@ PLACES = (0.1, 0.3, 0.5, 0.7)
 RANGES = (
     Ranged(
         "squared Hellinger (1 - √t) by total variation",
-        total_variation,
-        lambda t: 1.0 - np.sqrt(t),
-        PLACES,
+        (FDivergence.total_variation(), FDivergence.squared_hellinger()),
+        (total_variation, lambda t: 1.0 - np.sqrt(t)),
         lambda v: 1.0 - sqrt(1.0 - v * v),
     ),
     Ranged(
-        "χ² by total variation", total_variation, lambda t: (t - 1.0) ** 2, PLACES, least_chi_square
+        "χ² by total variation",
+        (FDivergence.total_variation(), FDivergence.chi_squared()),
+        (total_variation, lambda t: (t - 1.0) ** 2),
+        least_chi_square,
     ),
-    Ranged("χ^α by E_λ: Theorem 3, α = 2, ε = 0.5", hockey_stick, power, PLACES, least_power),
+    Ranged(
+        "χ^α by E_λ: Theorem 3, α = 2, ε = 0.5",
+        (FDivergence.hockey_stick(x=exp(EPSILON)), FDivergence.chi_power(order=ORDER)),
+        (hockey_stick, power),
+        least_power,
+    ),
 )
 
 
@@ -93,47 +96,29 @@ def divergence(f: Generator, p: Array, q: Array) -> Array:
     return np.asarray((q * f(p / q)).sum(-1))
 
 
-def coins(f: Generator, g: Generator) -> Array:
-    """Both divergences of every pair of coins of the grid."""
-    heads = 1.0 / (1.0 + np.exp(-np.linspace(-REACH, REACH, COINS)))
-    one, other = (each.ravel() for each in np.meshgrid(heads, heads))
-    p, q = (np.stack([side, 1.0 - side], -1) for side in (one, other))
-    return np.stack([divergence(f, p, q), divergence(g, p, q)], -1)
-
-
-def lower_edge(points: Array) -> Array:
-    """The corners of the lower edge of the hull of points, from left to right."""
-    order = np.lexsort((points[:, 1], points[:, 0]))
-    first = order[np.r_[True, np.diff(points[order, 0]) > 1e-12]]
-    corners: list[Array] = []
-    for point in points[first]:
-        while len(corners) > 1 and _turns_right(corners[-2], corners[-1], point):
-            corners.pop()
-        corners.append(point)
-    return np.array(corners)
-
-
-def _turns_right(a: Array, b: Array, c: Array) -> bool:
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])) <= 0.0
-
-
 def edge_of(place: int) -> dict[str, Any]:
-    """The least second divergence at some first ones, and how far random pairs lie below the edge."""
+    """The least second divergence at some first ones, and how many random pairs lie below tangents."""
     one = RANGES[place]
-    edge = lower_edge(coins(one.first, one.second))
+    edges = joint_range(*one.divergences)
+    tangents = np.asarray(edges.least(at=TANGENTS).lower)
     rng = np.random.default_rng(place)
-    below = 0.0
+    below = 0
     for symbols in SYMBOLS:
         p, q = rng.dirichlet(np.full(symbols, 0.5), (2, DRAWS))
         q = np.maximum(q, 1e-12)
         q /= q.sum(-1, keepdims=True)
         p = p / p.sum(-1, keepdims=True)
-        first, second = (divergence(f, p, q) for f in (one.first, one.second))
-        least = np.interp(first, *edge.T)
-        inside = first < FARTHEST
-        below = max(below, float(((least - second) / (1.0 + least))[inside].max()))
-    found = [float(np.interp(x, *edge.T)) for x in one.places]
-    return {"found": found, "known": [one.known(x) for x in one.places], "below": below}
+        first, second = (divergence(f, p, q) for f in one.generators)
+        # the edge rises: that at the place before is a lower bound
+        index = np.searchsorted(TANGENTS, first) - 1
+        least = np.where(index >= 0, tangents[index], 0.0)
+        below += int(np.count_nonzero(second < least * (1.0 - 1e-9) - 1e-12))
+    found = edges.least(at=PLACES)
+    return {
+        "found": np.stack([found.lower, found.upper], -1).tolist(),
+        "known": [one.known(x) for x in PLACES],
+        "below": below,
+    }
 
 
 def values(size: str) -> list[dict[str, Any]]:
@@ -143,22 +128,18 @@ def values(size: str) -> list[dict[str, Any]]:
 
 
 def tables(known: list[dict[str, Any]]) -> list[Table]:
-    """The edge by coins beside the closed form."""
+    """The certified edge beside the closed form."""
     rows = []
     for one, ranged in zip(known, RANGES, strict=True):
-        for place, found, right in zip(ranged.places, one["found"], one["known"], strict=True):
-            name = ranged.name if place == ranged.places[0] else ""
-            rows.append([name, number(place), number(found, 4), number(right, 4)])
-    headings = ("least value of", "at", "hull of coins", "known")
+        for place, found, right in zip(PLACES, one["found"], one["known"], strict=True):
+            name = ranged.name if place == PLACES[0] else ""
+            rows.append([name, number(place), bracket(found, 8), number(right, 8)])
+    headings = ("least value of", "at", "sharpdp", "known")
     inside = [
-        [ranged.name, f"{len(SYMBOLS) * DRAWS}", number(one["below"], 2)]
+        [ranged.name, f"{len(SYMBOLS) * DRAWS}", f"{one['below']}"]
         for one, ranged in zip(known, RANGES, strict=True)
     ]
     return [
         Table("", headings, rows),
-        Table(
-            "Random pairs with 2, 3 and 6 symbols",
-            ("least value of", "pairs", "farthest below the hull, over 1 + its edge"),
-            inside,
-        ),
+        Table("Random pairs with 2, 3 and 6 symbols", ("least value of", "pairs", "below"), inside),
     ]

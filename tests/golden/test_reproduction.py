@@ -239,10 +239,12 @@ def test_the_lower_row_of_table_2_of_wang2023(delta: float) -> None:
 
 
 @pytest.mark.parametrize("place", range(len(joint.RANGES)))
-def test_the_joint_range_of_coins_is_the_known_one(place: int) -> None:
+def test_the_joint_range_is_the_known_one(place: int) -> None:
     found = joint.edge_of(place)
-    assert found["found"] == pytest.approx(found["known"], rel=2e-3)
-    assert found["below"] < 1e-3
+    for (lower, upper), known in zip(found["found"], found["known"], strict=True):
+        assert lower <= upper <= lower * (1.0 + 1e-11)
+        assert lower == pytest.approx(known, rel=1e-11)
+    assert found["below"] == 0
 
 
 def test_the_saving_over_28_of_asoodeh2020() -> None:

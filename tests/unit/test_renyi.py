@@ -52,7 +52,7 @@ def test_bad_questions_are_refused() -> None:
             curve.epsilon(delta=delta)
     with pytest.raises(dp.InvalidArgument, match="epsilon must be"):
         curve.delta(epsilon=-1.0)
-    with pytest.raises(dp.InvalidArgument, match="conversion must be one of 'optimal', 'lemma1'"):
+    with pytest.raises(dp.InvalidArgument, match="conversion must be one of 'joint', 'optimal'"):
         curve.epsilon(delta=0.1, conversion="best")
     with pytest.raises(dp.InvalidArgument, match="exactly one of delta and epsilon"):
         curve.best_order()
@@ -132,15 +132,19 @@ def test_orders_between_the_given_ones_can_be_better() -> None:
     known = {25.0: 0.0185, 600.0: 0.045}
     curve = dp.RenyiCurve(orders=list(known), values=list(known.values()))
     alone = [
-        float(dp.RenyiCurve(orders=[a], values=[v]).epsilon(delta=0.0047)) for a, v in known.items()
+        float(dp.RenyiCurve(orders=[a], values=[v]).epsilon(delta=0.0047, conversion="optimal"))
+        for a, v in known.items()
     ]
     order = curve.best_order(delta=0.0047)
     chord = ((600.0 - order) * 24.0 * 0.0185 + (order - 25.0) * 599.0 * 0.045) / 575.0
     there = dp.RenyiCurve(orders=[order], values=[chord / (order - 1.0)])
-    found = float(curve.epsilon(delta=0.0047))
-    assert found == pytest.approx(float(there.epsilon(delta=0.0047)), rel=1e-9)
+    found = float(curve.epsilon(delta=0.0047, conversion="optimal"))
+    assert found == pytest.approx(
+        float(there.epsilon(delta=0.0047, conversion="optimal")), rel=1e-9
+    )
     assert 25.0 < order < 600.0
     assert found < 0.95 * min(alone)
+    assert float(curve.epsilon(delta=0.0047)) < 0.96 * found
 
 
 def test_answers_say_which_order_and_which_side() -> None:
@@ -166,7 +170,7 @@ def test_a_pure_curve_is_that_of_pure_dp() -> None:
 def test_conversions_side_by_side() -> None:
     table = dp.compare_conversions(gaussian(20.0), delta=1e-5)
     values = [value for value, _ in table.values()]
-    assert list(table) == ["optimal", "lemma1", "balle", "classical"]
+    assert list(table) == ["joint", "optimal", "lemma1", "balle", "classical"]
     assert values == sorted(values)
     deltas = dp.compare_conversions(gaussian(20.0), epsilon=0.1)
     assert [value for value, _ in deltas.values()] == sorted(value for value, _ in deltas.values())

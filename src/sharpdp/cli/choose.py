@@ -297,6 +297,7 @@ def _conversions(options: argparse.Namespace) -> Reply:
     if delta is None:
         quantity, given, asked = ("delta", "epsilon", epsilon)
     sources = {
+        "joint": "riess2026, by all orders together",
         "optimal": "asoodeh2020 Theorem 3",
         "lemma1": "asoodeh2020 Lemma 1",
         "balle": "balle2020 Theorem 21 = canonne2020 Proposition 12",

@@ -1,8 +1,8 @@
 """Renyi curves: what is known if all that is known is a divergence at each order.
 
-`RenyiCurve` is a mechanism with an upper side only. It converts itself to epsilon and delta by the
-conversions of `renyi.conversion`, at the order that is best; composing it with other mechanisms is for
-`account`.
+`RenyiCurve` is a mechanism with an upper side only. It converts itself to epsilon and delta by all orders
+together (`renyi.several_orders`), or by a conversion of `renyi.conversion` at the order that is best;
+composing it with other mechanisms is for `account`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from sharpdp.numerics.special import Array
 from sharpdp.numerics.two_doubles import multiply_exactly
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.renyi.conversion import CONVERSIONS, delta_from, epsilon_from, forcing_level
+from sharpdp.renyi.several_orders import ConvertedLevel, joint_conversion
 from sharpdp.tabular import Tabular
 
 __all__ = ["OUTWARDS", "RenyiCurve", "chords", "compare_conversions", "least_over"]
@@ -51,6 +52,9 @@ Divergence = Callable[[Array], Array]
 
 OUTWARDS = 2.0**-50
 """Relative allowance for the rounding of sums, products and chords of divergences."""
+
+_NAMES = ("joint", *CONVERSIONS)
+"""The conversions by name, the best one first."""
 
 LARGEST_DIP = 1e-9
 """Relative fall of the values that is taken for rounding: the smaller value holds at both orders."""
@@ -256,16 +260,16 @@ class RenyiCurve(Mechanism, Tabular):
         return self._upper_bracket("renyi", "order", clean, self.at(np.ravel(clean)), self.label)
 
     @keyword_hint
-    def epsilon(self, *, delta: ArrayLike, conversion: str = "optimal") -> Bracket:
+    def epsilon(self, *, delta: ArrayLike, conversion: str = "joint") -> Bracket:
         """Bracket for the smallest epsilon at delta that the curve implies; upper side only.
 
         The best order is looked for, between the given ones too; it is printed, and `best_order` gives
-        it.
+        it. Where two orders together say more, both are printed.
 
         Args:
             delta: One delta in [0, 1), or an array of them; at 0 only an infinite order gives a bound.
-            conversion: "optimal" (no better one exists for a single order), "lemma1", "balle" or
-                "classical".
+            conversion: "joint" (all orders together: no better one exists for the curve at its orders),
+                "optimal" (none better exists for a single order), "lemma1", "balle" or "classical".
 
         Returns:
             The bracket from 0 to the upper bound, which is infinite where the curve implies nothing.
@@ -283,7 +287,7 @@ class RenyiCurve(Mechanism, Tabular):
         )
 
     @keyword_hint
-    def delta(self, *, epsilon: ArrayLike, conversion: str = "optimal") -> Bracket:
+    def delta(self, *, epsilon: ArrayLike, conversion: str = "joint") -> Bracket:
         """Bracket for the smallest delta at epsilon that the curve implies; upper side only.
 
         Args:
@@ -394,12 +398,15 @@ class RenyiCurve(Mechanism, Tabular):
             conversion: As for `epsilon`.
 
         Returns:
-            (value, order): the value is an upper bound.
+            (value, order): the value is an upper bound. For "joint", the order is the best one by itself.
 
         Raises:
             InvalidArgument: the conversion is unknown.
         """
         _check_conversion(conversion)
+        if conversion == "joint":
+            value, order, _ = self._jointly(quantity, given)
+            return value, order
         # delta never rises with epsilon: that of a smaller one, within doubles, is an upper side
         convert, level_at = _ways(quantity, min(given, 1e16))
 
@@ -419,6 +426,14 @@ class RenyiCurve(Mechanism, Tabular):
         # chords between listed orders are seldom better than the best one of them
         return least_over(self.first_orders(), answers, 4 if self.function is not None else 1)
 
+    def _jointly(self, quantity: str, given: float) -> tuple[float, float, tuple[float, ...]]:
+        """The smallest value by all orders together, the best order by itself, and the orders used."""
+        value, order = self.best(quantity, given, "optimal")
+        orders = self.first_orders()
+        best = ConvertedLevel(value, order, float(self.at(np.array([order]))[0]))
+        value, used = joint_conversion(quantity, given, orders, self.at(orders), best)
+        return value, order, used
+
     def first_orders(self) -> Array:
         """The orders that are tried first: all that are listed, or many from next to one to 1e8.
 
@@ -430,11 +445,18 @@ class RenyiCurve(Mechanism, Tabular):
         return np.asarray(1.0 + np.geomspace(1e-3, 1e8, 192))
 
     def _converted(self, quantity: str, given: str, at: float | Array, conversion: str) -> Bracket:
-        answers = [self.best(quantity, float(value), conversion) for value in np.ravel(at)]
-        upper = [value for value, _ in answers]
-        order = f" at order {answers[0][1]:.6g}" if len(answers) == 1 else ""
-        words = f"{self.label}, {conversion} conversion{order}"
-        return self._upper_bracket(quantity, given, at, upper, words)
+        _check_conversion(conversion)
+        every, words = [], f"{conversion} conversion"
+        for asked in np.ravel(at).tolist():
+            if conversion == "joint":
+                value, _, orders = self._jointly(quantity, asked)
+            else:
+                value, order = self.best(quantity, asked, conversion)
+                orders = (order,)
+            every.append(value)
+        if len(every) == 1:
+            words = _conversion_words(conversion, orders)
+        return self._upper_bracket(quantity, given, at, every, f"{self.label}, {words}")
 
     def _upper_bracket(
         self, quantity: str, given: str, at: float | Array, upper: Iterable[float], words: str
@@ -442,6 +464,17 @@ class RenyiCurve(Mechanism, Tabular):
         """A bracket of which only the upper end is known."""
         intervals = [(0.0, float(value)) for value in upper]
         return bracketed(quantity, given, at, intervals, f"| {words}", self.rigor)
+
+
+def _conversion_words(conversion: str, orders: tuple[float, ...]) -> str:
+    """The conversion and the orders that it used, for an answer."""
+    if len(orders) == 1:
+        # one order by itself is converted optimally
+        return f"{'optimal' if conversion == 'joint' else conversion} conversion at order {orders[0]:.6g}"
+    first, second = (f"{order:.6g}" for order in orders)
+    if first == second:
+        return f"joint conversion of both directions at order {first}"
+    return f"joint conversion of orders {first} and {second}"
 
 
 @underflow_is_zero
@@ -457,7 +490,8 @@ def compare_conversions(
 
     Returns:
         For each conversion by name, the best one first, (value, order): an upper bound on epsilon at
-        delta, or on delta at epsilon, and the order that gives it.
+        delta, or on delta at epsilon, and the order that gives it; for "joint", which uses all orders,
+        the one that is best by itself.
 
     Raises:
         InvalidArgument: not exactly one of delta and epsilon is given, or it is out of range.
@@ -465,7 +499,7 @@ def compare_conversions(
 
     >>> table = compare_conversions(RenyiCurve(orders=[8.0], values=[0.05]), delta=1e-6)
     >>> {name: round(value, 6) for name, (value, _) in table.items()}
-    {'optimal': 1.418822, 'lemma1': 1.552338, 'balle': 1.59305, 'classical': 2.023644}
+    {'joint': 1.418822, 'optimal': 1.418822, 'lemma1': 1.552338, 'balle': 1.59305, 'classical': 2.023644}
     """
     if not isinstance(curve, RenyiCurve):
         raise WrongType(
@@ -478,7 +512,7 @@ def compare_conversions(
         quantity, given = "epsilon", half_open_probability(delta=delta)
     else:
         quantity, given = "delta", nonnegative(epsilon=epsilon)
-    return {name: curve.best(quantity, given, name) for name in CONVERSIONS}
+    return {name: curve.best(quantity, given, name) for name in _NAMES}
 
 
 def _ways(quantity: str, given: float) -> tuple[Callable[..., Array], Callable[..., Array]]:
@@ -583,8 +617,8 @@ def _check_function(function: object, orders: object, values: object) -> None:
 
 
 def _check_conversion(conversion: object) -> None:
-    if not is_among(CONVERSIONS, conversion):
-        names = ", ".join(repr(name) for name in CONVERSIONS)
+    if not is_among(_NAMES, conversion):
+        names = ", ".join(map(repr, _NAMES))
         raise InvalidArgument(f"conversion must be one of {names}; got {short_repr(conversion)}.")
 
 

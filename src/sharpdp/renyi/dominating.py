@@ -1,4 +1,7 @@
-"""The pair of a Renyi curve: its optimal conversion at all deltas, as one experiment to compose with."""
+"""The pair of a Renyi curve: its conversion at all deltas, as one experiment to compose with.
+
+The convex hull of the best conversions of single orders is the conversion by all of them together.
+"""
 
 from __future__ import annotations
 

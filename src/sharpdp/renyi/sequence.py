@@ -3,7 +3,7 @@
 By orders: the divergences of all parts add up, those of the other parts taken from their own pairs, and
 the sum is converted. What has an infinite loss is split off first, and added to delta.
 
-By pairs: the optimal conversion of the curves, at all deltas, is the profile of a pair, which is
+By pairs: the conversion of the curves by all orders, at all deltas, is the profile of a pair, which is
 composed with those of the other parts. Once for the sum of all curves and, if there are several, once
 for each of them. So no answer is worse than adding epsilons and deltas of the parts.
 
@@ -243,15 +243,17 @@ class ByOrders:
     def _best(self, quantity: str, given: float) -> float:
         """The smallest epsilon or delta: over a few orders, then over more around the best one."""
         if self.curve is not None and not self.others:
-            return self.curve.best(quantity, given, "optimal")[0]
-        value, order = self._whole.best(quantity, given, "optimal")
+            return self.curve.best(quantity, given, "joint")[0]
+        # of what is left of two directions each is converted by itself
+        conversion = "joint" if self._mass == 0.0 else "optimal"
+        value, order = self._whole.best(quantity, given, conversion)
         finite = np.array([order for order in self._whole.orders if order < np.inf])
         if finite.size < 2 or not 0.0 < value < np.inf or np.isinf(order):
             return value
         index = int(np.clip(np.searchsorted(finite, order), 1, finite.size - 1))
         low, high = finite[max(index - 2, 0)], finite[min(index + 1, finite.size - 1)]
         closer = 1.0 + np.geomspace(low - 1.0, high - 1.0, 20)
-        return min(value, self._at(closer).best(quantity, given, "optimal")[0])
+        return min(value, self._at(closer).best(quantity, given, conversion)[0])
 
     def epsilon(self, delta: float) -> float:
         """The upper bound on epsilon."""

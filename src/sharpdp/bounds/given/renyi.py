@@ -50,15 +50,15 @@ formula = partial(register, composes=True)
 
 @bound(
     holds_when="the values bound the Renyi divergences of both directions, for all neighbors",
-    source="asoodeh2020 Theorem 3; mironov2017 Proposition 1",
+    source="asoodeh2020 Theorem 3; riess2026; mironov2017 Proposition 1",
 )
 def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side without a pair: `account` adds up divergences, or composes the pair of the conversion.
 
-    Beside other parts the better one counts: docs/renyi.md. Later parts may be chosen after seeing
-    earlier results.
+    All orders count together. Beside other parts the better route counts: docs/renyi.md. Later parts may
+    be chosen after seeing earlier results.
 
-    Numerics: see `renyi.conversion`.
+    Numerics: see `renyi.conversion` and `renyi.several_orders`.
 
     >>> renyi_curve_upper(RenyiCurve(orders=[2.0], values=[0.1]), Adjacency.NEIGHBORS)
     ()
