@@ -264,13 +264,12 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     users, kinds = reports.users, weights.size - 1
     limit = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
-    log_rest = _log_tail(users, limit, rare) if limit < users and kinds else -np.inf
+    log_rest = log_tail(users, limit, rare) if limit < users and kinds else -np.inf
     if log_rest > -150.0:  # the rest is too likely
         return None
     times = _counts(kinds, limit)
     total = np.sum(times, axis=1)
-    ways = np.array(_running_sums(np.log(users - np.arange(float(limit))).tolist()))
-    log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
+    log_ways = log_falling(users, limit)[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
     chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
     x, y, more = (times @ each[1:] + base * each[0] for each in (first, second, gap))
@@ -278,6 +277,11 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     return _pair(
         chances - np.log(users), x, y, more, size, log_rest if side is Side.UPPER else -np.inf
     )
+
+
+def log_falling(users: int, limit: int) -> Array:
+    """log of users (users - 1) ... of as many factors as 0, 1, ..., limit."""
+    return np.array(_running_sums(np.log(users - np.arange(float(limit))).tolist()))
 
 
 def _running_sums(values: list[float]) -> list[float]:
@@ -335,7 +339,7 @@ def _counts(kinds: int, limit: int) -> Array:
     return rows
 
 
-def _log_tail(users: int, count: int, rare: float) -> float:
+def log_tail(users: int, count: int, rare: float) -> float:
     """Chernoff's bound on log P[at least `count` of n], which bounds what is not listed under P and Q.
 
     E[mean(X); more than `count`] <= E[X_1] P[at least `count` among the other n - 1].
