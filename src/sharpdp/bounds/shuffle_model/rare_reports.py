@@ -13,8 +13,8 @@ who are drawn at rate g
 If a is about 1/E, i and j are a few and c is some thousands, and their terms are so far apart that
 transforms lose digits. The positive part falls with c: what is counted among the others is rounded down
 to the end of a block, which makes the positive part larger above and smaller below. Results with more
-than T of i + j are left out below; above they have together at most the P-mass P[Bin(n, 2 a) >= T], and no
-larger ratio than one report has.
+than T of i + j are left out below; above they have together at most the P-mass P[Bin(n, 2 a) >= T], and
+no larger ratio than one report has.
 """
 
 from __future__ import annotations
