@@ -18,6 +18,7 @@ from sharpdp.bounds.shuffle_model.counts_of_groups import law_of_sum, smaller_bi
 from sharpdp.bounds.shuffle_model.groups_of_users import (
     distinct_group_lower,
     group_blanket_upper,
+    group_crowds_upper,
     group_others_lower,
     revealing_group_lower,
     worst_group_upper,
@@ -108,10 +109,14 @@ def test_no_data_set_is_outside_of_the_bracket(
             continue
         truth = worst(users, odds, categories, group.index)
         upper = group_blanket_upper(group, REPLACE)[0][0]
+        uppers = [upper]
+        if categories == 2 and len(users) == 2:
+            uppers.append(group_crowds_upper(group, REPLACE)[0][0])
         lower = group_others_lower(group, REPLACE)[0][0]
         for ratio in RATIOS:
             whole[ratio] = max(whole[ratio], truth[ratio])
-            assert profile(upper, ratio) >= float(truth[ratio]) * (1.0 - 1e-12)
+            for pair in uppers:
+                assert profile(pair, ratio) >= float(truth[ratio]) * (1.0 - 1e-12)
             assert profile(lower, ratio) <= float(truth[ratio]) * (1.0 + 1e-9) + 1e-14
         # at the ratio 1 the lower side is not far away
         assert profile(lower, RATIOS[0]) >= 0.6 * float(truth[RATIOS[0]])
@@ -268,6 +273,18 @@ def test_groups_hide_each_other_if_they_answer_the_same_question() -> None:
     both = dp.account(unknown).epsilon(delta=1e-6)
     assert max(ends[2].lower, ends[3].lower) * (1.0 - 1e-3) <= both.lower
     assert both.upper == pytest.approx(max(ends[2].upper, ends[3].upper), rel=1e-3)
+
+
+def test_two_answers_hide_by_all_their_noise() -> None:
+    """A report on a known record varies as w (1 - w), its uniform part as w/2 only."""
+    run = ShuffledGroups(users=[60, 500], local_epsilon=[1.0, 4.0], categories=2)
+    for group in run.groups:
+        answer = dp.account(group).epsilon(delta=1e-6)
+        assert answer.upper < 1.03 * answer.lower
+        blanket = group_blanket_upper(group, REPLACE)[0][0]
+        crowds = group_crowds_upper(group, REPLACE)[0][0]
+        loss = np.array([answer.upper])
+        assert crowds.log_hockey_stick(loss) < blanket.log_hockey_stick(loss) - 0.5
 
 
 def test_unknown_randomizers_are_hidden_by_their_own_group() -> None:

@@ -38,6 +38,7 @@ import numpy as np
 
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
+from sharpdp.bounds.shuffle_model.all_datasets import MOST_USERS, worst_binary_crowd
 from sharpdp.bounds.shuffle_model.counts_of_groups import (
     Groups,
     law_of_sum,
@@ -45,7 +46,7 @@ from sharpdp.bounds.shuffle_model.counts_of_groups import (
     smaller_binomial,
 )
 from sharpdp.bounds.shuffle_model.known_pairs import ROUGH
-from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominating, thresholds
 from sharpdp.bounds.shuffle_model.response_pairs import BinaryResponsePair, ternary_pair
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, ReportsOfGroup, ShuffledGroups
@@ -58,6 +59,7 @@ from sharpdp.pairs.pair import Pair
 __all__ = [
     "distinct_group_lower",
     "group_blanket_upper",
+    "group_crowds_upper",
     "group_others_lower",
     "revealing_group_lower",
     "worst_group_upper",
@@ -71,6 +73,9 @@ MOST_PRODUCTS = 3e8
 
 MOST_CELLS = 4e5
 """So many counts (N, a) are listed; with more N is rounded up to blocks."""
+
+CROWDS = 2.0
+"""How coarse losses are at which thousands of crowds are compared: by 2e-4 of epsilon."""
 
 MOST_KNOTS = 4000
 """At so many losses the largest of several profiles is taken."""
@@ -127,9 +132,51 @@ def group_blanket_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> Pair
     return ((_above(*_question(mechanism)), mechanism.rounds),)
 
 
+def _few_binary(mechanism: ReportsOfGroup) -> bool:
+    """True if there are two categories, and few enough users of few enough groups to group crowds."""
+    if not _answers_known(mechanism):
+        return False
+    others, categories, _ = _question(mechanism)
+    return categories == 2 and len(others) <= 2 and sum(n for n, _ in others) < MOST_USERS
+
+
+@register(
+    holds_when="all users answer by binary randomized response, each once and independently, with the "
+    "local epsilon of their group",
+    source="warner1965",
+    proof="shuffle-proof",
+    applies=_few_binary,
+)
+def group_crowds_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
+    """Upper side of one group's binary randomized response: the worst of all crowds, taken in groups.
+
+    Formula: that of `binary_crowds_upper`, for others with one or two local epsilons. Numerics: certified
+    values joined by chords; data sets are put together more coarsely where there are two groups.
+
+    >>> run = ShuffledGroups(users=[1, 2], local_epsilon=[math.log(3.0), 0.0], categories=2)
+    >>> pair = group_crowds_upper(run.group(0), Adjacency.REPLACE_ONE)[0][0]
+    >>> round(math.exp(pair.log_hockey_stick(np.zeros(1))[0]), 9)
+    0.25
+    """
+    return ((_worst_crowd(*_question(mechanism)), mechanism.rounds),)
+
+
+@lru_cache(maxsize=128)
+def _worst_crowd(others: Groups, categories: int, epsilon: float) -> AtomicPair:
+    """The pair that dominates a report of this local epsilon among any crowd of others."""
+    losses = thresholds([_among_uniform(others, categories, epsilon)[0]], Side.UPPER, CROWDS)
+    return worst_binary_crowd(others, epsilon, losses)
+
+
 @lru_cache(maxsize=128)
 def _above(others: Groups, categories: int, epsilon: float, coarseness: float = 1.0) -> AtomicPair:
-    """The pair that dominates a report of this local epsilon among those of others."""
+    """The pair that dominates a report of this local epsilon among uniform ones of others."""
+    reports, missing = _among_uniform(others, categories, epsilon)
+    return dominating((reports,), coarseness, missing)
+
+
+def _among_uniform(others: Groups, categories: int, epsilon: float) -> tuple[Reports, float]:
+    """A report of this local epsilon among uniform ones of others, and what their binomial misses."""
     hidden = tuple((users, _uniform(each, categories) * _DOWN) for users, each in others)
     smaller = smaller_binomial(hidden)
     own = _uniform(epsilon, categories)
@@ -142,8 +189,7 @@ def _above(others: Groups, categories: int, epsilon: float, coarseness: float = 
     if rate < 1.0:
         kinds.append((1.0 - rate, 0.0, 0.0))
     weights, first, second = zip(*kinds, strict=True)
-    reports = Reports(weights, first, second, smaller.trials + 1)
-    return dominating((reports,), coarseness, smaller.missing)
+    return Reports(weights, first, second, smaller.trials + 1), smaller.missing
 
 
 def _uniform(epsilon: float, categories: int) -> float:
@@ -265,7 +311,9 @@ def _merged(losses: Array, log_q: Array) -> CallSide:
 def _uppers(run: ShuffledGroups, coarseness: float = 1.0) -> dict[int, AtomicPair]:
     """For each group that may be the worst the pair that dominates what its users send."""
     if run.categories is not None:
-        some = (group for group in run.groups if group.local_epsilon)
+        some = [group for group in run.groups if group.local_epsilon]
+        if all(map(_few_binary, some)):
+            return {group.index: _worst_crowd(*_question(group)) for group in some}
         return {group.index: _above(*_question(group), coarseness) for group in some}
     sizes = list(zip(run.users, run.local_epsilon, strict=True))
     return {
