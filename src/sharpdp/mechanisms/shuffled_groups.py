@@ -218,6 +218,12 @@ class ReportsOfGroup(Mechanism):
         """The mechanism in a few words."""
         return "shuffled reports of one group"
 
+    @property
+    def holds_when(self) -> tuple[str, ...]:
+        """That it is asked about a user of this group."""
+        group = f"the {self.users:,} users with local epsilon {self.local_epsilon:.12g}"
+        return (f"the record that is replaced is that of one of {group}",)
+
     def parts(self) -> Parts:
         """One round, repeated ``rounds`` times.
 

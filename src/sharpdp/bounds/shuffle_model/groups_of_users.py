@@ -351,9 +351,14 @@ def _worst(run: ShuffledGroups, coarseness: float = 1.0) -> AtomicPair:
     return above_all(pairs, limit=MOST_KNOTS)
 
 
-def _groups_known(run: ShuffledGroups) -> bool:
-    """True unless there are too many users to tell their reports apart."""
-    return run.categories is None or sum(run.users) <= 10**9
+def _answer_one_question(run: ShuffledGroups) -> bool:
+    """True if all answer by randomized response, and are not too many to tell their reports apart."""
+    return run.categories is not None and sum(run.users) <= 10**9
+
+
+def _are_unknown(run: ShuffledGroups) -> bool:
+    """True if nothing is known about the randomizers but their local epsilons."""
+    return run.categories is None
 
 
 def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
@@ -361,12 +366,20 @@ def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
 
 
 @register(
-    holds_when="all users of a group run the same local_epsilon-DP randomizer, or all users answer by "
-    "randomized response with the same categories, each once and independently, with the local epsilon "
-    "of their group",
+    name="worst_lone_group_upper",
+    holds_when="all users of a group run the same local_epsilon-DP randomizer with the local epsilon of "
+    "their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_groups_known,
+    applies=_are_unknown,
+    rough=_rough_worst,
+)
+@register(
+    holds_when="all users answer by randomized response with the same categories, each once and "
+    "independently, with the local epsilon of their group",
+    source="balle2019 Lemma 5.3",
+    proof="shuffle-proof",
+    applies=_answer_one_question,
     rough=_rough_worst,
 )
 def worst_group_upper(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
@@ -399,25 +412,35 @@ def _lower(run: ShuffledGroups, log_delta: float, response: Callable[[int, float
 
 
 def _have_short_laws(run: ShuffledGroups) -> bool:
-    """True if the laws of what the others report are quickly found, or not needed."""
-    return run.categories is None or all(_has_short_law(group) for group in run.groups)
+    """True if all answer by randomized response, and the laws of what others report are quickly found."""
+    return run.categories is not None and all(map(_has_short_law, run.groups))
 
 
-worst_bound = partial(
+answers_bound = partial(
     register,
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
     applies=_have_short_laws,
 )
-_ATTAINED = (
-    "one user of that group holds either of two records and all others hold a third, or one of the two "
-    "if there are no more, in every round; if the randomizers are not known, its users answer by "
-    "randomized response with two or three categories and the other groups in other words"
+lone_bound = partial(
+    register,
+    source="warner1965; kairouz2016",
+    proof="shuffle-proof",
+    applies=_are_unknown,
+)
+_HELD = (
+    "it holds either of two records and all others hold a third, or one of the two if there are no more, "
+    "in every round"
 )
 
 
-@worst_bound(
-    attained_when=f"a user of the group whose delta is the largest around 1e-6 is replaced; {_ATTAINED}"
+@lone_bound(
+    name="revealing_lone_group_lower",
+    attained_when="a user of the group whose delta is the largest around 1e-6 is replaced; this group "
+    f"answers by randomized response with three categories, the other groups in other words; {_HELD}",
+)
+@answers_bound(
+    attained_when="a user of the group whose delta is the largest around 1e-6 is replaced; " + _HELD
 )
 def revealing_group_lower(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
     """Lower side of reports of several groups: the group that is worst where one round has delta 1e-6.
@@ -432,8 +455,13 @@ def revealing_group_lower(run: ShuffledGroups, adjacency: Adjacency) -> PairCoun
     return ((_lower(run, math.log(1e-6), ternary_pair), run.rounds),)
 
 
-@worst_bound(
-    attained_when=f"a user of the group with the largest total variation is replaced; {_ATTAINED}"
+@lone_bound(
+    name="distinct_lone_group_lower",
+    attained_when="a user of the group with the largest total variation is replaced; this group answers "
+    f"by randomized response with two categories, the other groups in other words; {_HELD}",
+)
+@answers_bound(
+    attained_when="a user of the group with the largest total variation is replaced; " + _HELD
 )
 def distinct_group_lower(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
     """Lower side of reports of several groups: the group with the largest total variation.
