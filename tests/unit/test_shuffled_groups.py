@@ -296,6 +296,14 @@ def test_unknown_randomizers_are_hidden_by_their_own_group() -> None:
     assert run.parts() == ((dp.ShuffledReports(users=50, local_epsilon=2.0), 1),)
 
 
+def test_few_users_are_worse_than_many_with_a_larger_local_epsilon() -> None:
+    """Where the two profiles cross the chords of the larger one are short: epsilon is not 1.5."""
+    run = ShuffledGroups(users=[10, 9000], local_epsilon=[1.0, 1.5])
+    answer = dp.account(run).epsilon(delta=1e-6)
+    few = dp.account(run.group(0)).epsilon(delta=1e-6)
+    assert few.lower * 0.999 <= answer.lower <= answer.upper <= few.upper * 1.001
+
+
 def test_groups_that_differ_in_nothing_are_one() -> None:
     response = RandomizedResponse(local_epsilon=2.0, categories=5)
     run = ShuffledGroups(users=[50, 400], local_epsilon=[2.0, 2.0], categories=5, rounds=2)

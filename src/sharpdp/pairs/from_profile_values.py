@@ -67,7 +67,7 @@ def above_all(pairs: Sequence[AtomicPair], limit: int = 400) -> AtomicPair:
     It has the largest of all their profiles at so many of their losses, joined by chords; if there are
     few losses also between them, where one profile may cross another.
     """
-    every = [member for pair in pairs for member in (pair, pair.reverse())]
+    every = list({member: None for pair in pairs for member in (pair, pair.reverse())})
     losses = np.unique(np.concatenate([member.losses for member in every]))
     losses = np.append(0.0, losses[losses > _SAME_LOSS])
     losses = losses[np.append(np.diff(losses) > _SAME_LOSS, True)]

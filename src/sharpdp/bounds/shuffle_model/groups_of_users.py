@@ -77,7 +77,7 @@ MOST_CELLS = 4e5
 CROWDS = 2.0
 """How coarse losses are at which thousands of crowds are compared: by 2e-4 of epsilon."""
 
-MOST_KNOTS = 4000
+MOST_KNOTS = 2000
 """At so many losses the largest of several profiles is taken."""
 
 _COINS = 14.0
@@ -340,15 +340,19 @@ def _clones(users: int, epsilon: float, coarseness: float = 1.0) -> AtomicPair:
 
 def _worst(run: ShuffledGroups, coarseness: float = 1.0) -> AtomicPair:
     """A pair that dominates the pairs of all groups: one of them if it does."""
-    pairs = list(_uppers(run, coarseness).values())
-    for pair in pairs:
+    left, worst = list(_uppers(run, coarseness).values()), []
+    probes = np.linspace(0.0, max(run.local_epsilon), 50, endpoint=False)
+    while left:
+        values = np.array([pair.log_hockey_stick(probes) for pair in left])
+        index = int(np.argmax(np.sum(values >= np.max(values, axis=0), axis=1)))
+        pair = left.pop(index)
+        worst.append(pair)
         # convex functions that a chain of chords exceeds at its knots it exceeds everywhere
         knots = np.array([0.0, *(loss for loss in pair.losses if loss > 0.0)])
         high = pair.log_hockey_stick(knots)
-        if all((each.log_hockey_stick(knots) <= high).all() for each in pairs):
-            return pair
+        left = [other for other in left if (other.log_hockey_stick(knots) > high).any()]
     # where profiles cross, one may have few losses and another one many
-    return above_all(pairs, limit=MOST_KNOTS)
+    return worst[0] if len(worst) == 1 else above_all(worst, limit=MOST_KNOTS)
 
 
 def _answer_one_question(run: ShuffledGroups) -> bool:
