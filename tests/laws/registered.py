@@ -14,7 +14,9 @@ from sharpdp.mechanisms import (
     BlanketRandomizer,
     NormalPair,
     ProfileMechanism,
+    ReportsOfGroup,
     SampledReports,
+    ShuffledGroups,
 )
 from sharpdp.mechanisms.composed import Grouped, Repeated
 
@@ -262,6 +264,17 @@ def blocks(rng: np.random.Generator) -> dp.ShuffledBlocks:
     )
 
 
+def user_groups(rng: np.random.Generator, *, known: bool = False) -> ShuffledGroups:
+    """Two groups, none of which is surely the worst; the randomizers are known or not."""
+    few = int(log_uniform(rng, 1, 300))
+    smaller = log_uniform(rng, 0.1, 2.0)
+    return ShuffledGroups(
+        users=[few, few + int(log_uniform(rng, 1, 3000))],
+        local_epsilon=[smaller, smaller * rng.uniform(1.1, 2.5)],
+        categories=int(rng.choice([2, 3, 10])) if known or rng.random() < 0.5 else None,
+    )
+
+
 def random_start(rng: np.random.Generator) -> dp.RandomlyInitializedGD:
     """Least squares or logistic regression, with and without a lower side."""
     if rng.random() < 0.2:
@@ -375,6 +388,8 @@ MAKERS: dict[Subject, Maker] = {
     ),
     (dp.ShuffledReports, None): reports,
     (dp.ShuffledBlocks, None): blocks,
+    (ShuffledGroups, None): user_groups,
+    (ReportsOfGroup, None): lambda rng: user_groups(rng, known=True).group(int(rng.integers(2))),
     (SampledReports, None): sampled,
     (ApproximateReports, None): promised,
     (ProfileMechanism, None): known_profile,

@@ -15,7 +15,7 @@ from sharpdp.bounds.allocation.ratio_law import Values
 from sharpdp.bounds.allocation.ratio_law import pair_above as allocated_pair_above
 from sharpdp.bounds.correlated_noise.columns import columns_of
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.shuffle_model.clone_pair import _log_weights
+from sharpdp.bounds.shuffle_model.clone_pair import log_block_weights
 from sharpdp.bounds.shuffle_model.known_pairs import rounded_rate
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
 from sharpdp.bounds.shuffled_batches.null_record_clones import NullRecordClones, _log_odds
@@ -64,7 +64,7 @@ def test_clones_are_counted_from_above(trials: int, rate: float) -> None:
     mean = trials * rate
     left = np.unique(np.floor(np.linspace(0.3 * mean, 2.0 * mean, 23)))
     left[0] = 0.0
-    weights = np.exp(_log_weights(left, trials, rate))
+    weights = np.exp(log_block_weights(left, trials, rate))
     with mpmath.workdps(DIGITS):
         q = mp(rate)
         masses = [

@@ -14,12 +14,13 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds.shuffle_model.any_randomizer import shared_clones_upper
 from sharpdp.bounds.shuffle_model.blanket import (
-    LARGEST_LOCAL_EPSILON,
     blanket_others_lower,
     blanket_report_lower,
     blanket_report_upper,
     blanket_shuffled_upper,
 )
+from sharpdp.bounds.shuffle_model.rare_reports import rare_reports
+from sharpdp.bracket import Side
 from sharpdp.mechanisms import BlanketRandomizer, SampledReports
 
 REPLACE = dp.Adjacency.REPLACE_ONE
@@ -218,20 +219,62 @@ def test_a_larger_blanket_hides_better_and_a_small_one_says_nothing() -> None:
     assert delta(0.8) < 0.1 * delta(0.42) < 0.1 * 0.6 * shared
 
 
-def test_budgets_beyond_are_answered_by_other_bounds() -> None:
-    far = BlanketRandomizer(local_epsilon=LARGEST_LOCAL_EPSILON + 1.0, blanket=0.5)
-    answer = dp.account(dp.ShuffledReports(users=1000, randomizer=far)).epsilon(delta=1e-6)
-    assert answer.lower == 0.0
-    assert answer.upper == pytest.approx(LARGEST_LOCAL_EPSILON + 1.0, rel=1e-3)
-
-
-def test_large_budgets_stay_bracketed() -> None:
-    """The bracket used to jump from [3.828, 3.831] to [0, 4.559] at 8.1."""
-    for budget in (7.9, 8.1, 10.0):
+@pytest.mark.parametrize(("users", "population"), [(2000, 60_000), (1000, None)])
+def test_large_budgets_stay_bracketed(users: int, population: int | None) -> None:
+    """The bracket used to jump to [0, 15.9] at 15.9, and to the generic ends above 16."""
+    ends = []
+    for budget in (7.1, 8.1, 15.9, 16.1, 30.0):
         known = BlanketRandomizer(local_epsilon=budget, blanket=0.5)
-        reports = dp.ShuffledReports(users=2000, randomizer=known, population=60_000, rounds=300)
+        reports = dp.ShuffledReports(
+            users=users, randomizer=known, population=population, rounds=30
+        )
         answer = dp.account(reports).epsilon(delta=1e-5)
         assert answer.upper < 1.005 * answer.lower
+        ends.append(answer.upper)
+    assert ends == sorted(ends)
+
+
+def attained(
+    odds: Fraction, small: Fraction, users: int, rate: Fraction, ratio: Fraction
+) -> Fraction:
+    """The divergence if all others hold a third record: of n reports i, j, k lie in the three caps."""
+    large, rest = small * odds, 1 - small * (odds + 2)
+    total = Fraction(0)
+    for i in range(users + 1):
+        for j in range(users + 1 - i):
+            for k in range(users + 1 - i - j):
+                left = users - i - j - k
+                ways = math.comb(users, i) * math.comb(users - i, j) * math.comb(users - i - j, k)
+                x, y = (
+                    (one * odds + two + k / odds + left) / users for one, two in ((i, j), (j, i))
+                )
+                value = (1 - rate) * (1 - ratio) + rate * (x - ratio * y)
+                if value > 0:
+                    total += ways * small ** (i + j) * large**k * rest**left * value
+    return total
+
+
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 4)])
+@pytest.mark.parametrize("odds", [Fraction(5000), Fraction(10**7)])
+def test_few_revealing_reports_are_listed_on_both_sides(odds: Fraction, rate: Fraction) -> None:
+    users, small = 16, Fraction(3, 5) / (odds - 1)
+    lower, upper = (
+        rare_reports(float(odds), float(small), users, float(rate), side)
+        for side in (Side.LOWER, Side.UPPER)
+    )
+    assert lower is not None
+    assert upper is not None
+    for ratio in (Fraction(1), Fraction(3, 2), Fraction(30), Fraction(1000)):
+        above = float(formula(odds, small, users, rate, ratio))
+        below = float(attained(odds, small, users, rate, ratio))
+        assert profile(upper, float(ratio)) == pytest.approx(above, rel=1e-2, abs=1e-40)
+        assert profile(upper, float(ratio)) >= above * (1.0 - 1e-12)
+        assert profile(lower, float(ratio)) == pytest.approx(below, rel=1e-2, abs=1e-40)
+        assert profile(lower, float(ratio)) <= below * (1.0 + 1e-12) + 1e-100
+
+
+def test_many_revealing_reports_are_not_listed() -> None:
+    assert rare_reports(1e4, 1e-4, 10**6, 1.0, Side.UPPER) is None
 
 
 @pytest.mark.parametrize("budget", [9.0, 12.0, 16.0])

@@ -23,6 +23,7 @@ import sharpdp.bounds.selection.theorems
 import sharpdp.bounds.shuffle_model.any_randomizer
 import sharpdp.bounds.shuffle_model.blanket
 import sharpdp.bounds.shuffle_model.blocks
+import sharpdp.bounds.shuffle_model.groups_of_users
 import sharpdp.bounds.shuffle_model.known_randomizer
 import sharpdp.bounds.shuffle_model.one_report
 import sharpdp.bounds.shuffle_model.published.epsilon

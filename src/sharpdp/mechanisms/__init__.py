@@ -30,6 +30,7 @@ from sharpdp.mechanisms.shuffle import (
     ShuffledBlocks,
     ShuffledReports,
 )
+from sharpdp.mechanisms.shuffled_groups import ReportsOfGroup, ShuffledGroups
 from sharpdp.mechanisms.strategies import (
     BandedStrategy,
     BufferedLinearToeplitz,
@@ -67,10 +68,12 @@ __all__ = [
     "RandomizedResponse",
     "RandomlyInitializedGD",
     "Repeated",
+    "ReportsOfGroup",
     "SameBatches",
     "SampledReports",
     "Sequence",
     "ShuffledBlocks",
+    "ShuffledGroups",
     "ShuffledReports",
     "SmoothLoss",
     "Strategy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from sharpdp._validate import count, invalid, real, short_repr
+from sharpdp._validate import count, has_entries, invalid, real, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Parts
 from sharpdp.mechanisms.elementary import ApproximateDP, FinitePair, Gaussian, PureDP
@@ -108,7 +108,12 @@ class ShuffledReports(Mechanism):
         _known(self.randomizer)
         stated = _agreed(self)
         if not isinstance(self.randomizer, ApproximateRandomizer):
-            stated = _local(stated)
+            if has_entries(stated):
+                raise WrongType(
+                    f"local_epsilon must be one number; got {short_repr(stated)}. "
+                    "Use ShuffledGroups for users with different local epsilons."
+                )
+            stated = checked_local_epsilon(stated)
         object.__setattr__(self, "local_epsilon", stated)
         rounds = count(rounds=self.rounds, hint="Every user reports once in each round.")
         object.__setattr__(self, "rounds", rounds)
@@ -308,14 +313,14 @@ class ApproximateReports(Mechanism):
         )
 
 
-def _local(local_epsilon: object) -> float:
+def checked_local_epsilon(local_epsilon: object, name: str = "local_epsilon") -> float:
     """The local budget as a float in the range that can be told apart from nothing and everything."""
     hint = "It is the budget of one report: log of the largest ratio of its probabilities."
-    number = real(local_epsilon=local_epsilon, hint=hint)
+    number = real(hint=hint, **{name: local_epsilon})
     if number == 0.0 or SMALLEST_LOCAL_EPSILON <= number <= LARGEST_LOCAL_EPSILON:
         return abs(number)
     allowed = f"0, or between {SMALLEST_LOCAL_EPSILON:g} and {LARGEST_LOCAL_EPSILON:g}"
-    raise invalid("local_epsilon", allowed, local_epsilon, hint)
+    raise invalid(name, allowed, local_epsilon, hint)
 
 
 def _population(population: object, users: int) -> int | None:

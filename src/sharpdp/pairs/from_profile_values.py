@@ -61,13 +61,13 @@ class CallSide:
         return CallSide(self.losses, np.append(np.log(mass), self.log_q[1:]), self.log_total)
 
 
-def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
+def above_all(pairs: Sequence[AtomicPair], limit: int = 400) -> AtomicPair:
     """A pair, the same in both directions, that dominates all of these and their reverses.
 
-    It has the largest of all their profiles at many of their losses, joined by chords; if there are
+    It has the largest of all their profiles at so many of their losses, joined by chords; if there are
     few losses also between them, where one profile may cross another.
     """
-    every = [member for pair in pairs for member in (pair, pair.reverse())]
+    every = list({member: None for pair in pairs for member in (pair, pair.reverse())})
     losses = np.unique(np.concatenate([member.losses for member in every]))
     losses = np.append(0.0, losses[losses > _SAME_LOSS])
     losses = losses[np.append(np.diff(losses) > _SAME_LOSS, True)]
@@ -77,7 +77,6 @@ def above_all(pairs: Sequence[AtomicPair]) -> AtomicPair:
         log_high = np.array([max(_log_at_zero(member) for member in every) + _MARGIN])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
         return pair_from_halves(calls, calls, side=Side.UPPER)
-    limit = 400
     indices = np.linspace(0.0, last, max(limit // last, 1) * last + 1)
     if last > limit:
         indices = np.unique(np.linspace(0.0, last, limit).astype(int))

@@ -18,7 +18,9 @@ from sharpdp.mechanisms import (
     LocalLaplace,
     Mechanism,
     RandomizedResponse,
+    ReportsOfGroup,
     SampledReports,
+    ShuffledGroups,
     ShuffledReports,
 )
 from sharpdp.outward_digits import ROUND_CEILING
@@ -134,7 +136,13 @@ def _described(results: Results) -> str:
 
 def _model(run: Mechanism) -> dict[str, str]:
     """Who has to be trusted: with shuffled reports the shuffler, with local ones nobody."""
-    shuffled = (ApproximateReports, ShuffledReports, SampledReports)
+    shuffled = (
+        ApproximateReports,
+        ReportsOfGroup,
+        SampledReports,
+        ShuffledGroups,
+        ShuffledReports,
+    )
     local = (
         BlanketRandomizer,
         DiscreteRandomizer,

@@ -32,10 +32,12 @@ from sharpdp.mechanisms import (
     RandomizedResponse,
     RandomlyInitializedGD,
     Repeated,
+    ReportsOfGroup,
     SameBatches,
     SampledReports,
     Sequence,
     ShuffledBlocks,
+    ShuffledGroups,
     ShuffledReports,
 )
 from sharpdp.mechanisms.given_name import quoted
@@ -44,6 +46,9 @@ from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.plans.plain_data import to_data
 from sharpdp.renyi import RenyiCurve
 from sharpdp.tradeoff import TradeoffCurve
+
+GROUPS = (ReportsOfGroup, ShuffledGroups)
+"""Reports of users with different local epsilons."""
 
 __all__ = [
     "in_words",
@@ -116,6 +121,15 @@ RUNS: dict[type, Sentence] = {
     ApproximateReports: lambda run: (
         "Every user of a round randomizes a record and sends the report to a shuffler; only the mixed "
         f"reports are seen. These are {run.describe()}."
+    ),
+    ShuffledGroups: lambda run: (
+        "Every user randomizes a record, with the local epsilon of the user's group, and sends it to a "
+        f"shuffler; only the mixed reports are seen. These are {run.describe()}."
+    ),
+    ReportsOfGroup: lambda run: (
+        "Every user randomizes a record, with the local epsilon of the user's group, and sends it to a "
+        "shuffler; only the mixed reports are seen. What is said here holds for "
+        f"{run.describe()}."
     ),
     ShuffledBlocks: lambda run: (
         "Training goes through fixed blocks of records in a random order and releases every step. "
@@ -215,7 +229,7 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
         "number of records (zero-out or replace-one), not for add/remove.",
     ),
     (
-        (ShuffledReports, SampledReports),
+        (ReportsOfGroup, SampledReports, ShuffledGroups, ShuffledReports),
         "It is not checked that the shuffler, and as many users as said above, do what they are "
         "trusted with.",
     ),
@@ -431,8 +445,11 @@ def trusted(mechanism: Mechanism) -> list[str]:
         return []
     fewest = min(reports.users for reports, _ in shuffled)
     shared = all(reports.randomizer != "individual" for reports, _ in shuffled)
+    in_groups = any(isinstance(part, GROUPS) for part, _ in _parts(mechanism))
     randomizer = (
-        "All of them run the same randomizer, in the same version"
+        "All of a group run the same randomizer, in the same version; groups do not depend on records"
+        if in_groups
+        else "All of them run the same randomizer, in the same version"
         if shared
         else "The shuffler assigns users to randomizers at random; a randomizer that belongs to a "
         "user reveals its sender"
@@ -543,7 +560,17 @@ def _shuffled(mechanism: Mechanism) -> list[tuple[ShuffledReports | ApproximateR
             shuffled.append((reports, times * reports.rounds))
         elif isinstance(reports, ApproximateReports):
             shuffled.append((reports, times))
+        elif isinstance(reports, ReportsOfGroup | ShuffledGroups):
+            shuffled.append((_as_one_group(reports), times * reports.rounds))
     return shuffled
+
+
+def _as_one_group(reports: ReportsOfGroup | ShuffledGroups) -> ShuffledReports:
+    """As many reports as hide a user at least, with the local epsilon that a lone report has."""
+    run = reports if isinstance(reports, ShuffledGroups) else reports.groups
+    users = sum(run.users) if run.categories is not None else min(run.users)
+    own = max(run.local_epsilon) if isinstance(reports, ShuffledGroups) else reports.local_epsilon
+    return ShuffledReports(users=users, local_epsilon=own)
 
 
 def _up(value: float) -> str:

@@ -26,7 +26,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, permutations
+from functools import reduce
+from itertools import combinations, permutations, product
 
 import numpy as np
 
@@ -239,6 +240,10 @@ MOST_USERS = 20_000
 """With more users the laws of the crowds take too long."""
 
 
+WIDTHS, MOST_CROWDS = (0.05, 0.1, 0.2), 6000
+"""How wide groups of data sets may be, and so many are gone through if that is enough."""
+
+
 def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     """A pair that dominates shuffled binary randomized response, whatever the others hold.
 
@@ -246,14 +251,28 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     >>> round(float(np.exp(alone.log_hockey_stick(np.array([0.0]))[0])), 6)  # 3/4 - 1/4
     0.5
     """
-    lie = float(np.exp(-np.logaddexp(0.0, local_epsilon)))
+    lie = _lie(local_epsilon)
     rows = [[1.0 - lie, lie], [lie, 1.0 - lie]]
     losses = thresholds([Reports.others_hold(rows, 0, 1, 0, users)], Side.UPPER)
+    return worst_binary_crowd(((users - 1, local_epsilon),), local_epsilon, losses)
+
+
+def worst_binary_crowd(
+    others: Sequence[tuple[int, float]], local_epsilon: float, losses: Array
+) -> AtomicPair:
+    """The same for a user of this local epsilon among one or two groups of others with their own.
+
+    The profile is evaluated at these losses. More than two groups have too many crowds.
+    """
+    shares = (share for share in WIDTHS if _crowds_of_groups(others, share) <= MOST_CROWDS)
+    share = next(shares, WIDTHS[-1])
+    crowds = [_laws(users, each, share) for users, each in others]
+    # exchanging the symbols gives the other half of the first group
+    for laws in crowds[1:]:
+        laws += [law[::-1] for law in laws]
     value = np.zeros(losses.shape)
-    liars = [_coins(counts, lie) for counts in zip(*_groups(users), strict=True)]
-    for zeros, ones in zip(*liars, strict=True):
-        # whoever holds 1 reports it without a lie: counted by lies, whose rate is not rounded
-        masses = _kept(np.convolve(zeros, ones[::-1]))
+    for crowd in product(*crowds):
+        masses = _kept(reduce(np.convolve, crowd))
         for law in (masses, masses[::-1]):
             value = np.maximum(value, _best_tests(law, local_epsilon, losses))
     with np.errstate(divide="ignore"):
@@ -264,13 +283,34 @@ def worst_binary_dataset(users: int, local_epsilon: float) -> AtomicPair:
     return pair_from_halves(calls, calls, side=Side.UPPER)
 
 
-def _groups(users: int) -> list[tuple[int, int]]:
-    """The least numbers of zeros and ones in each group of data sets; not more zeros than ones in all."""
+def _lie(local_epsilon: float) -> float:
+    """w = 1/(E + 1)."""
+    return float(np.exp(-np.logaddexp(0.0, local_epsilon)))
+
+
+def _crowds_of_groups(others: Sequence[tuple[int, float]], share: float) -> int:
+    """How many crowds are gone through."""
+    halves = math.prod(len(_groups(users, share)) for users, _ in others)
+    return halves << (len(others) - 1)
+
+
+def _laws(users: int, local_epsilon: float, share: float) -> list[Array]:
+    """Masses of the number of ones that these users report, for the smallest crowd of each group."""
+    counts = zip(*_groups(users, share), strict=True)
+    zeros, ones = (_coins(each, _lie(local_epsilon)) for each in counts)
+    # whoever holds 1 reports it without a lie: counted by lies, whose rate is not rounded
+    return [_kept(np.convolve(one, two[::-1])) for one, two in zip(zeros, ones, strict=True)]
+
+
+def _groups(users: int, share: float) -> list[tuple[int, int]]:
+    """The least numbers of zeros and ones in each group of data sets; not more zeros than ones in all.
+
+    A group is so wide relative to its number of zeros.
+    """
     groups, zeros = [], 0
-    while zeros <= (users - 1) // 2:
-        # how wide groups are, relative to the number of the rarer symbol
-        width = max(int(0.05 * zeros), 1)
-        groups.append((zeros, max(users - zeros - width, 0)))
+    while zeros <= users // 2:
+        width = max(int(share * zeros), 1)
+        groups.append((zeros, max(users + 1 - zeros - width, 0)))
         zeros += width
     return groups
 

@@ -32,7 +32,13 @@ from sharpdp.bounds.shuffle_model.known_pairs import (
     randomizer_of,
     reports_of,
 )
-from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, dominated, dominating
+from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
+    Reports,
+    dominated,
+    dominating,
+    listed,
+)
+from sharpdp.bounds.shuffle_model.rare_reports import rare_reports
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import Adjacency, BlanketRandomizer, SampledReports, ShuffledReports
 from sharpdp.pairs.finite import AtomicPair
@@ -44,8 +50,8 @@ __all__ = [
     "blanket_shuffled_upper",
 ]
 
-LARGEST_LOCAL_EPSILON = 16.0
-"""Beyond it a shuffler hides little, and sums of numbers so far apart take long; other bounds answer."""
+LARGEST_SUMMED = 7.0
+"""Beyond this local epsilon sums of numbers so far apart are known less well than few listed results."""
 
 _UP, _DOWN = 1.0 + 2.0**-46, 1.0 - 2.0**-46
 """A share that is too large is safe for an upper side, one that is too small for a lower side."""
@@ -103,12 +109,8 @@ def blanket_report_lower(mechanism: BlanketRandomizer, adjacency: Adjacency) -> 
 
 
 def _has_known_blanket(mechanism: AnyReports) -> bool:
-    """True if the blanket is known, and neither budget nor users are too large.
-
-    Numbers that are added would be too far apart, or too many to be told apart; other bounds answer.
-    """
-    reports = reports_of(mechanism)
-    few = reports.local_epsilon <= LARGEST_LOCAL_EPSILON and reports.users <= 10**9
+    """True if the blanket is known, and users are not too many to be told apart."""
+    few = reports_of(mechanism).users <= 10**9
     return few and isinstance(randomizer_of(mechanism), BlanketRandomizer)
 
 
@@ -192,12 +194,34 @@ def blanket_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCou
 @lru_cache(maxsize=32)
 def _above(randomizer: BlanketRandomizer, users: int, rate: float, coarseness: float) -> AtomicPair:
     """The pair that dominates n shuffled reports, on a subset drawn at this rate."""
-    odds = math.exp(randomizer.local_epsilon)
+    pair = _by_few_revealing(randomizer, users, rate, Side.UPPER)
+    if pair is not None:
+        return pair
     # a smaller share than a thousandth of a report in a cap on average is no easier
-    (large, small, rest), _ = _rows(randomizer, _UP, smallest=1e-3 / users)
+    return dominating((_kinds_above(randomizer, users, rate, 1e-3 / users),), coarseness)
+
+
+def _kinds_above(
+    randomizer: BlanketRandomizer, users: int, rate: float, smallest: float = 0.0
+) -> Reports:
+    """The reports of the module's formula, with a share that is at least this."""
+    odds = math.exp(randomizer.local_epsilon)
+    (large, small, rest), _ = _rows(randomizer, _UP, smallest)
     weights = (small, small, rest, max(large - small, 0.0))
     kinds = Reports(weights, (odds, 1.0, 1.0, 0.0), (1.0, odds, 1.0, 0.0), users, rate)
-    return dominating((_without_nothing(kinds),), coarseness)
+    return _without_nothing(kinds)
+
+
+def _by_few_revealing(
+    randomizer: BlanketRandomizer, users: int, rate: float, side: Side
+) -> AtomicPair | None:
+    """The pair of few reports that reveal something, where other ones are less sharp; else None."""
+    if randomizer.local_epsilon <= LARGEST_SUMMED:
+        return None
+    if listed(_kinds_above(randomizer, users, rate), Side.UPPER) is not None:
+        return None
+    share = _rows(randomizer, _UP if side is Side.UPPER else _DOWN)[0][1]
+    return rare_reports(math.exp(randomizer.local_epsilon), share, users, rate, side)
 
 
 def _without_nothing(reports: Reports) -> Reports:
@@ -221,5 +245,8 @@ def _below(randomizer: BlanketRandomizer, users: int, rate: float) -> AtomicPair
     if rest < small:
         return dominated(Reports.others_hold(two, 0, 1, 1, users, rate))
     rest -= small
+    pair = _by_few_revealing(randomizer, users, rate, Side.LOWER)
+    if pair is not None:
+        return pair
     three = ((large, small, small, rest), (small, large, small, rest), (small, small, large, rest))
     return dominated(Reports.others_hold(three, 0, 1, 2, users, rate))

@@ -118,10 +118,10 @@ def _blocks(users: int, rate: float, error: float) -> tuple[Array, Array]:
         below.append(float(low))
         step *= 2
     left = np.concatenate([below[::-1], inner])
-    return left, _log_weights(left, trials, rate)
+    return left, log_block_weights(left, trials, rate)
 
 
-def _log_weights(left: Array, trials: int, rate: float) -> Array:
+def log_block_weights(left: Array, trials: int, rate: float) -> Array:
     """log of F(next left end) - F(left end), F from above P[C < .]; from each end to the mean."""
     error = MASS_ERROR + ratio_error(float(trials))
     split = int(np.count_nonzero(left[1:] <= trials * rate))

@@ -132,6 +132,13 @@ class Reports:
         """About the standard deviation of the loss, sqrt(E[(X - Y)^2] / n)."""
         return float(np.sqrt(np.array(self.weights) @ self.ratios[2] ** 2 / self.users))
 
+    def log_alone(self, losses: Array) -> Array:
+        """log E[(X - x Y)_+] of one report, not below it."""
+        _, y, gap = self.ratios
+        calls = np.maximum(gap - np.expm1(losses)[:, None] * y, 0.0) @ np.array(self.weights)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(calls * (1.0 + 1e-12) + 1e-15))
+
     def sums(self, losses: Array) -> Sums:
         """S = sum of X_i - x Y_i for each threshold x = e^loss."""
         _, y, gap = self.ratios
@@ -169,17 +176,19 @@ def merged_reports(rows: Array, limit: int) -> Array:
     )
 
 
-def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair:
+def dominating(
+    orders: Sequence[Reports], coarseness: float = 1.0, missing: float = 0.0
+) -> AtomicPair:
     """A finite pair, the same in both directions, that dominates all of these and their reverses.
 
-    Coarser ones take less time. What epsilon is too large by grows with the square of the coarseness;
-    it is about 5e-5 for 1.
+    With something `missing` h is larger by so many times that of one report alone. Coarser ones take less
+    time. What epsilon is too large by grows with the square of the coarseness; it is about 5e-5 for 1.
     """
     every = list(
         {reports.law: reports for order in orders for reports in (order, order.swapped())}.values()
     )
     is_pair = len(every) <= 2 and every[0].law in (every[-1].law, every[-1].swapped().law)
-    if is_pair:
+    if is_pair and missing == 0.0:
         listed_pair = listed(every[0], Side.UPPER)
         if listed_pair is not None and every[0].law == every[0].swapped().law:
             return listed_pair
@@ -198,7 +207,11 @@ def dominating(orders: Sequence[Reports], coarseness: float = 1.0) -> AtomicPair
                 ceiling = np.minimum(values, ceilings[which][asked])
                 log_high[asked] = np.maximum(log_high[asked], ceiling)
     largest = max(reports.largest_loss for reports in every)
-    log_high = np.minimum(log_high - np.log(every[0].users), 0.0)
+    log_high = log_high - np.log(every[0].users)
+    if missing > 0.0:
+        alone = np.max([reports.log_alone(losses) for reports in every], axis=0)
+        log_high = np.logaddexp(log_high, math.log(missing) + alone)
+    log_high = np.minimum(log_high, 0.0)
     calls = calls_above(losses, log_high, largest)
     return pair_from_halves(calls, calls, side=Side.UPPER)
 
@@ -264,13 +277,12 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     users, kinds = reports.users, weights.size - 1
     limit = _most_rare(users, kinds)
     rare = float(np.sum(weights[1:]))
-    log_rest = _log_tail(users, limit, rare) if limit < users and kinds else -np.inf
+    log_rest = log_tail(users, limit, rare) if limit < users and kinds else -np.inf
     if log_rest > -150.0:  # the rest is too likely
         return None
     times = _counts(kinds, limit)
     total = np.sum(times, axis=1)
-    ways = np.array(_running_sums(np.log(users - np.arange(float(limit))).tolist()))
-    log_ways = ways[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
+    log_ways = log_falling(users, limit)[total.astype(int)] - np.sum(gammaln(times + 1.0), axis=1)
     chances = log_ways + times @ np.log(weights[1:]) + (users - total) * np.log1p(-rare)
     base = users - total
     x, y, more = (times @ each[1:] + base * each[0] for each in (first, second, gap))
@@ -278,6 +290,11 @@ def listed(reports: Reports, side: Side) -> AtomicPair | None:
     return _pair(
         chances - np.log(users), x, y, more, size, log_rest if side is Side.UPPER else -np.inf
     )
+
+
+def log_falling(users: int, limit: int) -> Array:
+    """log of users (users - 1) ... of as many factors as 0, 1, ..., limit."""
+    return np.array(_running_sums(np.log(users - np.arange(float(limit))).tolist()))
 
 
 def _running_sums(values: list[float]) -> list[float]:
@@ -335,7 +352,7 @@ def _counts(kinds: int, limit: int) -> Array:
     return rows
 
 
-def _log_tail(users: int, count: int, rare: float) -> float:
+def log_tail(users: int, count: int, rare: float) -> float:
     """Chernoff's bound on log P[at least `count` of n], which bounds what is not listed under P and Q.
 
     E[mean(X); more than `count`] <= E[X_1] P[at least `count` among the other n - 1].
