@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, betaincinv, betaln, gammaln
 
 from sharpdp._validate import count, invalid, positive_scale
 from sharpdp.errors import InvalidArgument
@@ -47,11 +47,13 @@ MOST_CANDIDATES = 2**16
 
 _USUAL_CANDIDATES = 2**8
 
-_PARTS = 2**14
-"""Intervals of Simpson's rule: far more than twelve digits need."""
+_PARTS = 2**10
+"""Intervals of Simpson's rule, for ten digits and more."""
 
-_REACH = 14.0
-"""Heights beyond so many deviations have no weight in double precision."""
+_UNLIKELY = 1e-15
+"""Shares of the sphere beyond these quantiles are left out."""
+
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +68,9 @@ class CompressedPrivUnit(VectorRandomizer):
         estimate = C V / m,   V the direction,   m = beta E[mean height of the T highest of N]
         variance C^2 / m^2 - ||x||^2
 
-    T is the number with the smallest variance, which is that of `PrivUnitBall` and a few percent: 1.5% at
-    local epsilon 4 and 4% at 6 with 256 candidates. A client computes all N directions of its list, the
-    receiver one for each report.
+    T is the number with about the smallest variance, which is that of `PrivUnitBall` and a few percent:
+    1.6% at local epsilon 4 and 4% at 6 with 256 candidates. A client computes all N directions of its
+    list, the receiver one for each report.
 
     Holds when: rows have l2 norm at most the radius; use `clipped`. Numerics: the budget holds for every
     list, whatever was rounded in it: which T directions are named depends on the record in any way, but
@@ -91,7 +93,7 @@ class CompressedPrivUnit(VectorRandomizer):
 
     >>> short = CompressedPrivUnit(dimension=784, local_epsilon=4.0)
     >>> short.bits, short.candidates, short.chosen
-    (40, 256, 17)
+    (40, 256, 16)
     >>> short.estimates(short.reports(np.zeros((2, 784)))).shape
     (2, 784)
     """
@@ -223,45 +225,66 @@ def listed(number: int, dimension: int) -> Floats:
 
 @lru_cache(maxsize=1024)
 def largest_mean(dimension: int, candidates: int, chosen: int) -> float:
-    """The mean height <V, u> of the highest so many of N independent directions V.
+    """The mean height <V, u> of the highest so many of N independent directions V, fewer than all.
 
-        (N / T) integral of t Pr[fewer than T of N - 1 are higher than t] over the density of t
+        (N / T) E[M(U)],   U ~ Beta(T, N - T),   M(share) = C cos(angle)^(d - 1) / (d - 1)
+
+    U is the share of the sphere that is higher than the first direction that is not chosen, and M the
+    integral of the height over a cap of this share, whose rim is at sin(angle).
 
     >>> round(
     ...     largest_mean(3, 8, 3), 12
     ... )  # slices of a ball in space: heights are uniform on [-1, 1]
     0.555555555556
     """
-    # t = sin(angle) has the density C cos(angle)^(d - 2), which is smooth in two dimensions as well
-    reach = min(0.5 * math.pi, _REACH / math.sqrt(dimension))
-    angles = np.linspace(-reach, reach, _PARTS + 1)
-    sines, cosines = np.sin(angles), np.cos(angles)
+    fewest = betaincinv(chosen, candidates - chosen, _UNLIKELY)
+    most = 1.0 - betaincinv(candidates - chosen, chosen, _UNLIKELY)
+    angles = np.linspace(_rim(dimension, most), _rim(dimension, fewest), _PARTS + 1)
+    log_cosines = np.log(np.maximum(np.cos(angles), _TINY))
+    higher, lower = (np.maximum(share, _TINY) for share in _shares(dimension, angles))
+    # sin(angle) has the density C cos(angle)^(d - 3), the angle one more power of the cosine
     constant = gammaln(0.5 * dimension) - gammaln(0.5 * (dimension - 1)) - 0.5 * math.log(math.pi)
-    with np.errstate(divide="ignore", under="ignore"):
-        density = np.exp(constant + (dimension - 2) * np.log(np.maximum(cosines, 1e-300)))
-        half = 0.5 * betainc(0.5 * (dimension - 1), 0.5, cosines**2)
-        higher = np.where(angles < 0.0, 1.0 - half, half)
-        among = betainc(candidates - chosen, chosen, 1.0 - higher)
+    logs = 2.0 * constant + (2 * dimension - 3) * log_cosines - math.log(dimension - 1)
+    logs += (chosen - 1) * np.log(higher) + (candidates - chosen - 1) * np.log(lower)
+    logs -= betaln(chosen, candidates - chosen)
     weights = np.full(_PARTS + 1, 2.0)
     weights[1::2], weights[[0, -1]] = 4.0, 1.0
-    simpson = 2.0 * reach / _PARTS / 3.0
-    return candidates / chosen * simpson * float(np.sum(weights * sines * density * among))
+    simpson = (angles[-1] - angles[0]) / (3.0 * _PARTS)
+    return float(candidates / chosen * simpson * (weights @ np.exp(logs)))
+
+
+def _shares(dimension: int, angles: Floats) -> tuple[Floats, Floats]:
+    """The shares of the sphere above and below the height sin(angle)."""
+    small = 0.5 * betainc(0.5 * (dimension - 1), 0.5, np.cos(angles) ** 2)
+    large = 1.0 - small
+    return np.where(angles < 0.0, large, small), np.where(angles < 0.0, small, large)
+
+
+def _rim(dimension: int, share: float) -> float:
+    """The angle above which about this share of the sphere is, by halving."""
+    low, high = -0.5 * math.pi, 0.5 * math.pi
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        higher, _ = _shares(dimension, np.array(middle))
+        low, high = (middle, high) if higher > share else (low, middle)
+    return low
 
 
 @lru_cache(maxsize=256)
 def _best(dimension: int, local_epsilon: float, candidates: int) -> int:
-    """The number of nearest directions with the smallest variance, of eight in each doubling."""
-    doublings = math.log2(candidates)
-    steps = np.arange(0.0, 8.0 * doublings - 1.0) / 8.0
-    numbers = np.unique(np.floor(2.0**steps).astype(int)).tolist()
+    """The number of nearest directions with the smallest variance, of four in each doubling.
+
+    More than half of them are never the best: a cap is at most half of the sphere.
+    """
+    doublings = candidates.bit_length() - 2
+    numbers = {int(2.0 ** (quarter / 4.0)) for quarter in range(4 * doublings + 1)}
 
     def mean(chosen: int) -> float:
         return _coin(local_epsilon, candidates, chosen) * largest_mean(
             dimension, candidates, chosen
         )
 
-    best: int = max(numbers, key=mean)
-    return best
+    return max(sorted(numbers), key=mean)
 
 
 def _coin(local_epsilon: float, candidates: int, chosen: int) -> int:

@@ -95,9 +95,9 @@ class LatticeCode:
         spacing: The distance of the lattice.
         largest_square: E||n||^2, at most, for every record.
 
-    >>> code = LatticeCode(2, 0.5, 8.0)
-    >>> code.digits, code.bits <= 10.0 * (1.0 + 1e-8)
-    (2, True)
+    >>> code = LatticeCode(2, 0.5, 18.0)
+    >>> code.digits, round(code.bits, 6)
+    (2, 9.0)
     >>> code.encoded([[1.5, -0.5]])[0].tolist()  # u = 6 and 1
     [0, 1, 1, 1, 0, 0, 1]
     """
