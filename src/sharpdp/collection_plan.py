@@ -291,7 +291,7 @@ class Task:
     def randomizer(self, kind: Kind, local_epsilon: float) -> VectorRandomizer:
         """The randomizer of this kind at this budget."""
         also: dict[str, Any] = {"norm": self.norm} if kind is PrivUnitBall else {}
-        return kind(  # type: ignore[call-arg]
+        return kind(
             dimension=self.dimension, local_epsilon=local_epsilon, radius=self.radius, **also
         )
 
@@ -303,9 +303,10 @@ class Task:
                     yield users, rounds
 
     def mechanism(self, randomizer: VectorRandomizer, users: int, rounds: int) -> ShuffledReports:
-        """The reports of all rounds, as `CLDPSGD` accounts them."""
-        everybody = None if users == self.clients else self.clients
-        return randomizer.shuffled(users=users, population=everybody, rounds=rounds)
+        """The reports of all rounds; of more than one as `CLDPSGD` accounts them."""
+        everybody = users == self.clients and self.diameter is None
+        population = None if everybody else self.clients
+        return randomizer.shuffled(users=users, population=population, rounds=rounds)
 
     def noise(self, randomizer: VectorRandomizer, users: int) -> float:
         """Root mean squared error of the mean over the clients, from the reports of some of them.
@@ -327,9 +328,7 @@ class Task:
         """What the plan makes small."""
         if self.diameter is None:
             return self.noise(randomizer, users)
-        run = CLDPSGD(
-            randomizer=randomizer, users=users, population=max(self.clients, 2), rounds=rounds
-        )
+        run = CLDPSGD(randomizer=randomizer, users=users, population=self.clients, rounds=rounds)
         return run.convergence(diameter=self.diameter).excess_loss
 
 
@@ -451,7 +450,7 @@ def _promising(task: Task, epsilon: float, delta: float) -> list[tuple[Kind, int
     the Gaussian mechanism with the same target. It decides what is tried, and nothing else.
     """
     mu = 1.0 / calibrate(lambda z: Gaussian(noise_multiplier=z), epsilon=epsilon, delta=delta)
-    ranked = []
+    ranked: list[tuple[float, int, Kind, int, int]] = []
     for users, rounds in task.turns():
         half = 0.5 * (mu * task.clients) ** 2 / (users * rounds)
         odds = 0.5 * (half + math.sqrt(half * half + 8.0 * half))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,13 +41,20 @@ def test_rows_meet_the_target_and_are_sorted(
         assert errors == sorted(errors)
         assert plan.best is plan.rows[0]
         for row in plan:
+            sampled = plan is learning_plan or row.users < plan.clients
             run = row.randomizer.shuffled(
-                users=row.users,
-                population=None if row.users == plan.clients else plan.clients,
-                rounds=row.rounds,
+                users=row.users, population=plan.clients if sampled else None, rounds=row.rounds
             )
+            assert run == row.mechanism
             assert dp.account(run).epsilon(delta=plan.delta) == row.epsilon
             assert 0.98 * plan.epsilon < row.epsilon.upper <= plan.epsilon
+
+
+def test_the_best_row_is_a_run(learning_plan: dp.collection_plan.CollectionPlan) -> None:
+    row = learning_plan.best
+    run = CLDPSGD(randomizer=row.randomizer, users=row.users, population=500, rounds=row.rounds)
+    assert run.mechanism == row.mechanism
+    assert run.convergence(diameter=4.0).excess_loss == row.error
 
 
 def test_errors_are_those_of_the_formulas(learning_plan: dp.collection_plan.CollectionPlan) -> None:
@@ -85,7 +94,7 @@ def test_a_run_is_as_exact_as_planned(
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_no_other_way_is_much_better(epsilon: float) -> None:
     """All ways of the grid, each with its certified local epsilon, against the few that were tried."""
-    asked = {"epsilon": epsilon, "delta": 1e-5}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5}
     best = dp.plan_collection(
         **asked, clients=300, dimension=6, rounds=20, reports_per_client=4, diameter=1.0
     ).best
@@ -98,16 +107,19 @@ def test_no_other_way_is_much_better(epsilon: float) -> None:
                 unit = PrivUnitBall(dimension=6, local_epsilon=budget)
                 return CLDPSGD(randomizer=unit, users=users, population=300, rounds=rounds)
 
-            budget = dp.calibrate(
-                lambda e, run=run: run(e).mechanism, **asked, relative_error=1e-2, whole=False
-            )
+            def mechanism(
+                budget: float, run: Callable[[float], CLDPSGD] = run
+            ) -> dp.ShuffledReports:
+                return run(budget).mechanism
+
+            budget = dp.calibrate(mechanism, **asked, relative_error=1e-2, whole=False)
             loss = run(float(budget)).convergence(diameter=1.0).excess_loss
             assert best.error <= loss * 1.05
 
 
 def test_limits_on_bits_leave_short_reports() -> None:
-    asked = {"epsilon": 1.0, "delta": 1e-5, "clients": 60, "dimension": 20}
-    kinds = [
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "clients": 60, "dimension": 20}
+    kinds: list[tuple[dict[str, Any], type]] = [
         ({"norm": 2.0, "bits": 64}, CompressedPrivUnit),
         ({"norm": 1.0, "bits": 6}, HadamardSigns),
         ({"norm": math.inf, "bits": 6}, CoordinateSigns),
@@ -152,11 +164,11 @@ def test_tables_and_plain_data(learning_plan: dp.collection_plan.CollectionPlan)
     ],
 )
 def test_what_cannot_be_planned_is_refused(changed: dict[str, float], words: str) -> None:
-    asked = {"epsilon": 1.0, "delta": 1e-5, "clients": 1000, "dimension": 20}
+    asked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "clients": 1000, "dimension": 20}
     with pytest.raises(InvalidArgument, match=words):
         dp.plan_collection(**(asked | changed))
 
 
 def test_words_are_no_numbers() -> None:
     with pytest.raises(WrongType, match="clients"):
-        dp.plan_collection(epsilon=1.0, delta=1e-5, clients="many", dimension=3)
+        dp.plan_collection(epsilon=1.0, delta=1e-5, clients="many", dimension=3)  # type: ignore[arg-type]

@@ -237,8 +237,8 @@ def largest_mean(dimension: int, candidates: int, chosen: int) -> float:
     ... )  # slices of a ball in space: heights are uniform on [-1, 1]
     0.555555555556
     """
-    fewest = betaincinv(chosen, candidates - chosen, _UNLIKELY)
-    most = 1.0 - betaincinv(candidates - chosen, chosen, _UNLIKELY)
+    fewest = float(betaincinv(chosen, candidates - chosen, _UNLIKELY))
+    most = 1.0 - float(betaincinv(candidates - chosen, chosen, _UNLIKELY))
     angles = np.linspace(_rim(dimension, most), _rim(dimension, fewest), _PARTS + 1)
     log_cosines = np.log(np.maximum(np.cos(angles), _TINY))
     higher, lower = (np.maximum(share, _TINY) for share in _shares(dimension, angles))
