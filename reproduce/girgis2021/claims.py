@@ -11,7 +11,16 @@ from reproduce.cache import once
 from reproduce.girgis2021.panels import DELTA, MANY, published, sampled
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, bracket, number
-from sharpdp.learn import CLDPSGD, Convergence, vector_randomizer
+from sharpdp.learn import (
+    CLDPSGD,
+    CompressedPrivUnit,
+    Convergence,
+    CoordinateSigns,
+    HadamardSigns,
+    PrivUnitBall,
+    VectorRandomizer,
+    vector_randomizer,
+)
 
 MNIST = {30: 1, 300: 10, 1500: 50, 3000: 100, 6000: 200}
 """Rounds of the run on MNIST, and epochs."""
@@ -180,6 +189,75 @@ def rate_tables(values: list[dict[str, Any]]) -> list[Table]:
         for one in values
     ]
     return [Table("", headings, rows)]
+
+
+MESSAGE_ROUNDS = 300
+"""Rounds after which the cost of messages is stated: 10 epochs."""
+
+MESSAGES = {
+    "R_1": (HadamardSigns, 1.0),
+    "R_infinity": (CoordinateSigns, math.inf),
+    "R_1.5": (PrivUnitBall, 1.5),
+    "R_2": (PrivUnitBall, 2.0),
+    "R_2 from a list": (CompressedPrivUnit, 2.0),
+}
+"""Randomizers by what the paper calls them, with the norm of their vectors."""
+
+
+def longest_one(name: str, dimension: int, local_epsilon: float) -> VectorRandomizer:
+    """The randomizer of a ball whose longest vectors have Euclidean length one."""
+    kind, norm = MESSAGES[name]
+    radius = dimension ** -max(0.0, 0.5 - 1.0 / norm)
+    shape = {"norm": norm} if kind is PrivUnitBall else {}
+    found: VectorRandomizer = kind(
+        dimension=dimension, local_epsilon=local_epsilon, radius=radius, **shape
+    )
+    return found
+
+
+def message(name: str, dimension: int, local_epsilon: float) -> dict[str, Any]:
+    """Variance, bits and epsilon of one randomizer, for vectors no longer than one."""
+    randomizer = longest_one(name, dimension, local_epsilon)
+    run = randomizer.shuffled(users=DRAWN, population=CLIENTS, rounds=MESSAGE_ROUNDS)
+    truth = dp.account(run).epsilon(delta=MNIST_DELTA)
+    return {
+        "name": name,
+        "dimension": dimension,
+        "local_epsilon": local_epsilon,
+        "variance": randomizer.largest_variance,
+        "bits": math.ceil(randomizer.bits),
+        "truth": [truth.lower, truth.upper],
+    }
+
+
+def message_values(size: str) -> list[dict[str, Any]]:
+    """All randomizers in two dimensions; quickly, in the small one at one local epsilon."""
+    dimensions, budgets = (1000, 26_010), (1.0, 4.0, 8.0)
+    if size == QUICK:
+        dimensions, budgets = (1000,), (4.0,)
+    cases = [(name, d, budget) for d in dimensions for budget in budgets for name in MESSAGES]
+    return each(message, cases)
+
+
+def message_tables(values: list[dict[str, Any]]) -> list[Table]:
+    """Variance, bits and epsilon, one table for each dimension."""
+    headings = ("randomizer", "local ε", "variance", "variance / d", "bits", "ε")
+    tables = []
+    for dimension in sorted({one["dimension"] for one in values}):
+        rows = [
+            [
+                one["name"],
+                f"{one['local_epsilon']:g}",
+                number(one["variance"]),
+                number(one["variance"] / dimension, 3),
+                f"{one['bits']:,}",
+                bracket(one["truth"]),
+            ]
+            for one in values
+            if one["dimension"] == dimension
+        ]
+        tables.append(Table(f"{dimension:,} dimensions", headings, rows))
+    return tables
 
 
 def old_composition(epsilon: float, rounds: int, delta: float) -> float:

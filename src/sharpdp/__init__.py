@@ -11,7 +11,7 @@ Describe what is run, ask, and read off brackets:
   `a + b`, `a * 10`.
 - Batch schemes of DP-SGD: `PoissonBatches`, `ShuffledBatches`, `BallsAndBins`, ... in `sharpdp.batches`.
 - Questions: `account`, `calibrate`, `sweep`, `compare`, `compare_samplers`, `design_collection`,
-  `estimate`.
+  `plan_collection`, `estimate`.
 - Budgets and audits: `Ledger`, `Budget`, `sharpdp.audit`.
 - Training and other packages: `sharpdp.learn`, `sharpdp.integrations`.
 - Output: `sharpdp.report`, `sharpdp.plots`, `sharpdp.plans`, `sharpdp.explore`.
@@ -30,6 +30,7 @@ _NAMES = {
     "budget": "Budget Ledger",
     "calibration": "calibrate",
     "collection_design": "design_collection",
+    "collection_plan": "plan_collection",
     "comparison": "compare",
     "errors": "BudgetExceeded Contradiction InvalidArgument MissingExtra NotCertified SharpDPError "
     "Undecided Unsupported",

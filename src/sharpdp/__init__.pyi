@@ -53,6 +53,9 @@ from sharpdp.calibration import (
 from sharpdp.collection_design import (
     design_collection as design_collection,
 )
+from sharpdp.collection_plan import (
+    plan_collection as plan_collection,
+)
 from sharpdp.comparison import (
     compare as compare,
 )

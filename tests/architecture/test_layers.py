@@ -29,7 +29,7 @@ LAYERS: tuple[set[str], ...] = (
     {"budget"},
     {"plots", "learn"},
     {"integrations"},
-    {"audit", "collection_design"},
+    {"audit", "collection_design", "collection_plan"},
     {"cli"},
     {"explore"},
     {"", "__main__"},

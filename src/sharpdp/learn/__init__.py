@@ -6,6 +6,7 @@ from sharpdp.learn.block_run import BlockRun, BlockSGD
 from sharpdp.learn.cldp import CLDPSGD, ClientRun
 from sharpdp.learn.convergence import Convergence
 from sharpdp.learn.randomizers import (
+    CompressedPrivUnit,
     CoordinateSigns,
     HadamardSigns,
     LatticeLaplace,
@@ -27,6 +28,7 @@ __all__ = [
     "BlockSGD",
     "CLDPSGD",
     "ClientRun",
+    "CompressedPrivUnit",
     "Convergence",
     "CoordinateSigns",
     "HadamardSigns",

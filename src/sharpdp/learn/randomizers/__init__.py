@@ -2,12 +2,14 @@
 
 from sharpdp.learn.randomizers.answers import RandomizedAnswers
 from sharpdp.learn.randomizers.lattice import LatticeLaplace
+from sharpdp.learn.randomizers.public_list import CompressedPrivUnit
 from sharpdp.learn.randomizers.report import Randomizer, VectorRandomizer
 from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
 from sharpdp.learn.randomizers.sphere import PrivUnit, PrivUnitBall, vector_randomizer
 from sharpdp.learn.randomizers.validation import clipped
 
 __all__ = [
+    "CompressedPrivUnit",
     "CoordinateSigns",
     "HadamardSigns",
     "LatticeLaplace",

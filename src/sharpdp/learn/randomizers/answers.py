@@ -13,6 +13,7 @@ from sharpdp._validate import count, invalid, real
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.coin_thresholds import truth_threshold
 from sharpdp.learn.randomizers.report import Randomizer
+from sharpdp.learn.randomizers.report_codes import FixedLengthCode
 from sharpdp.learn.randomizers.validation import codes_of, local_budget, writable
 from sharpdp.mechanisms import RandomizedResponse
 from sharpdp.randomness.system_stream import WORDS, Floats, Randomness, system_stream_for
@@ -67,6 +68,11 @@ class RandomizedAnswers(Randomizer):
     def mechanism(self) -> RandomizedResponse:
         """One report, known exactly up to the rounding of p by 2^-64."""
         return RandomizedResponse(local_epsilon=self.local_epsilon, categories=self.categories)
+
+    @property
+    def code(self) -> FixedLengthCode:
+        """The number of the category: ceil(log2 k) bits."""
+        return FixedLengthCode(self.categories)
 
     def reports(self, records: ArrayLike, rng: Randomness = None) -> Categories:
         """Reports: one category per record."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import positive_scale
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
 from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.learn.randomizers.report_codes import LatticeCode
 from sharpdp.learn.randomizers.validation import (
     blocks,
     checked_norms,
@@ -168,6 +169,12 @@ class LatticeLaplace(VectorRandomizer):
         growth = float(steps_of().growth) * (1.0 + _SLACK)
         coins = 2.0 * growth * self.dimension / WORDS
         return 2.0 * self.radius * growth * (1.0 + _SLACK) / (self.local_epsilon - coins)
+
+    @property
+    def code(self) -> LatticeCode:
+        """The whole numbers n + K, whose E||.||^2 is at most (C / step)^2 + d (E K^2 + 1/4)."""
+        square = (self.radius / self.step) ** 2 + self.dimension * (steps_of().square + 0.25)
+        return LatticeCode(self.dimension, self.step, square)
 
     @property
     def blanket(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import HintedKeywords
 from sharpdp.errors import InvalidArgument
+from sharpdp.learn.randomizers.report_codes import Bits, ReportCode
 from sharpdp.learn.randomizers.validation import rows_of
 from sharpdp.mechanisms import BlanketRandomizer, Mechanism, PureDP, ShuffledReports
 from sharpdp.randomness.system_stream import Floats, Randomness
@@ -80,6 +82,51 @@ class Randomizer(HintedKeywords, ABC):
     @abstractmethod
     def largest_variance(self) -> float:
         """The largest variance over all records."""
+
+    @property
+    @abstractmethod
+    def code(self) -> ReportCode:
+        """How reports are written as bits."""
+
+    @property
+    def bits(self) -> float:
+        """Bits that a report takes to send: the expected length of its code, at most, for every record.
+
+        The code is that of `encoded`. Reports that are whole numbers take the same number of bits each;
+        entries of vectors may be arbitrarily large, with small probability, so their codes vary.
+        """
+        return self.code.bits
+
+    def encoded(self, reports: ArrayLike) -> list[Bits]:
+        """The bits that send each report; ``np.packbits(code).tobytes()`` makes bytes of them.
+
+        Args:
+            reports: What `reports` gave.
+
+        Returns:
+            One array of zeros and ones per report, in the same order.
+
+        Raises:
+            InvalidArgument: The reports are not those of this randomizer.
+            WrongType: reports is no array of numbers.
+        """
+        return self.code.encoded(reports)
+
+    def decoded(self, codes: Iterable[Any]) -> NDArray[Any]:
+        """The reports that were sent, every digit of them.
+
+        Args:
+            codes: One array of zeros and ones per report, as `encoded` gave it; zeros that fill up the
+                last byte may follow.
+
+        Returns:
+            The reports, in the same order.
+
+        Raises:
+            InvalidArgument: A code is not one of this randomizer.
+            WrongType: A code is no array of zeros and ones.
+        """
+        return self.code.decoded(codes)
 
     @property
     def blanket(self) -> float | None:

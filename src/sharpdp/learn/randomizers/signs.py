@@ -15,6 +15,7 @@ from sharpdp._validate import invalid, positive_scale
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn.randomizers.coin_thresholds import odds_down, thresholds, whole_up
 from sharpdp.learn.randomizers.report import VectorRandomizer, squared_sizes
+from sharpdp.learn.randomizers.report_codes import FixedLengthCode
 from sharpdp.learn.randomizers.validation import (
     blocks,
     checked_norms,
@@ -64,6 +65,11 @@ class SignRandomizer(VectorRandomizer):
     @abstractmethod
     def indices(self) -> int:
         """Number of values of the public index."""
+
+    @property
+    def code(self) -> FixedLengthCode:
+        """The index and the sign: ceil(log2 indices) + 1 bits."""
+        return FixedLengthCode(2 * self.indices)
 
     @abstractmethod
     def _values(self, rows: Floats, index: Codes) -> Floats:
@@ -195,20 +201,20 @@ class HadamardSigns(SignRandomizer):
     norm = 1.0
 
     @property
-    def bits(self) -> int:
+    def digits(self) -> int:
         """The number of binary digits of an index."""
         return (self.dimension - 1).bit_length()
 
     @property
     def indices(self) -> int:
         """The smallest power of two that is not below the dimension."""
-        return 1 << self.bits
+        return 1 << self.digits
 
     def _values(self, rows: Floats, index: Codes) -> Floats:
         """<H_j, x>, halving: the upper half of x is added or subtracted, as the highest bit of j says."""
         folded = np.zeros((len(rows), self.indices))
         folded[:, : self.dimension] = rows
-        for bit in reversed(range(self.bits)):
+        for bit in reversed(range(self.digits)):
             lower, upper = np.split(folded, 2, axis=1)
             folded = lower + _signs(index, bit)[:, None] * upper
         values: Floats = folded[:, 0]
@@ -224,7 +230,7 @@ class HadamardSigns(SignRandomizer):
         index, signs = self._read(reports)
         rows = np.empty(writable(len(index), self.indices))
         rows[:, 0] = signs * (self.radius / self.lean)
-        for bit in range(self.bits):
+        for bit in range(self.digits):
             half = 2**bit
             rows[:, half : 2 * half] = rows[:, :half] * _signs(index, bit)[:, None]
         return rows[:, : self.dimension]
@@ -232,7 +238,7 @@ class HadamardSigns(SignRandomizer):
     def mean(self, reports: ArrayLike) -> Floats:
         """The average of the estimates by one fast transform: O(reports + D log D)."""
         balance = self._balance(reports)
-        for bit in range(self.bits):
+        for bit in range(self.digits):
             pairs = balance.reshape(-1, 2, 2**bit)
             balance = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
         average: Floats = balance.reshape(-1)[: self.dimension] * (self.radius / self.lean)

@@ -24,6 +24,7 @@ from sharpdp.learn.randomizers.dither import (
     step_of,
 )
 from sharpdp.learn.randomizers.report import VectorRandomizer
+from sharpdp.learn.randomizers.report_codes import LatticeCode
 from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
 from sharpdp.learn.randomizers.validation import (
     CACHED,
@@ -129,6 +130,23 @@ class PrivUnit(VectorRandomizer):
         """The step of the lattice on which V lies; reports are whole multiples of step / m."""
         return step_of(self.dimension)
 
+    def code_of(self, length: float) -> LatticeCode:
+        """How length V / m is sent: the whole numbers of V, and nothing else.
+
+        Args:
+            length: The length of the vectors whose directions are reported.
+
+        Returns:
+            The code.
+        """
+        spacing = length * self.step / self.cap.mean
+        return LatticeCode(self.dimension, spacing, self.largest_square / self.step**2)
+
+    @property
+    def code(self) -> LatticeCode:
+        """The whole numbers of V."""
+        return self.code_of(1.0)
+
     @property
     def largest_square(self) -> float:
         """E ||V||^2, at most: 1, and what random rounding adds."""
@@ -202,7 +220,7 @@ class PrivUnit(VectorRandomizer):
         """Points V as reports, length V / m on the lattice, in the place of the points."""
         points *= 1.0 / self.step
         whole = dithered(points, source, space)
-        whole *= length * self.step / self.cap.mean
+        whole *= self.code_of(length).spacing
         return whole
 
     def _units(
@@ -332,6 +350,11 @@ class PrivUnitBall(VectorRandomizer):
     def blanket(self) -> float:
         """The blanket of the direction."""
         return self.unit.blanket
+
+    @property
+    def code(self) -> LatticeCode:
+        """The whole numbers of the direction's report."""
+        return self.unit.code_of(self.reach)
 
     @property
     def reach(self) -> float:
