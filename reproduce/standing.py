@@ -26,14 +26,17 @@ ROWS = (
     Row(
         "wang2023",
         "Several steps from a random start (Section 7)",
-        "not yet: one step, in one dimension (`RandomlyInitializedGD`); `LastIterate` has several steps "
-        "from a fixed start",
+        f"{FULL} for least squares on known points: any number of steps, both sides "
+        "(`RandomlyInitializedGD.least_squares(steps=)`), and for linear losses "
+        "(`LastIterate(start_deviation=)`); in the worst case over convex losses a random start amplifies "
+        "nothing",
         "[random starts](../initialization.md), [last iterate](../last-iterate.md)",
     ),
     Row(
         "wang2023",
         "A hidden start (Section 5): its true curve",
-        "computed for one and two points in Figure 2; a call has the upper end only",
+        f"{FULL} on a known number of points, both sides; if that is unknown the lower end is 0, as delta "
+        "tends to 0 with their number",
         "[random starts](../initialization.md)",
     ),
     Row(
@@ -72,7 +75,7 @@ ROWS = (
     Row(
         "girgis2021",
         "Bits per report, beside variance and ε",
-        "not yet",
+        f"{FULL}: `randomizer.bits` with an encoding, a table of all randomizers, and PrivUnit compressed",
         "[randomizers](../randomizers.md)",
     ),
     Row(
@@ -85,19 +88,19 @@ ROWS = (
     Row(
         "girgis2021",
         "PrivUnit with a large local ε, sampled clients",
-        f"{FULL} up to a local ε of 16; beyond it the bound for any randomizer, and 0 from below",
+        f"{FULL} up to the largest local ε that can be given, 30",
         "[randomizers](../randomizers.md)",
     ),
     Row(
         "asoodeh2020",
         "Theorem 2: the joint range of any two f-divergences",
-        "a grid of coins on the page; certified for Theorem 3 only",
+        f"{FULL}: `renyi.joint_range`, by certified tangents",
         "[asoodeh2020](asoodeh2020.md), [Rényi curves](../renyi.md)",
     ),
     Row(
         "asoodeh2020",
         "Conversion by several orders at once (open question)",
-        "not yet: the best single order",
+        f"{FULL}: all orders and both directions together, which coins attain (`conversion=\"joint\"`)",
         "[Rényi curves](../renyi.md)",
     ),
     Row(
@@ -129,7 +132,8 @@ ROWS = (
     Row(
         "chen2024",
         "Local budgets that differ between users",
-        "not yet",
+        f"{FULL}: `mechanisms.ShuffledGroups`, a guarantee for each group; both sides for randomized "
+        "response, the users of one's own group for unknown randomizers",
         "[the shuffle theorem](../shuffle-proof.md)",
     ),
     Row(
