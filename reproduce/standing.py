@@ -100,7 +100,7 @@ ROWS = (
     Row(
         "asoodeh2020",
         "Conversion by several orders at once (open question)",
-        f"{FULL}: all orders and both directions together, which coins attain (`conversion=\"joint\"`)",
+        f'{FULL}: all orders and both directions together, which coins attain (`conversion="joint"`)',
         "[Rényi curves](../renyi.md)",
     ),
     Row(
