@@ -232,9 +232,9 @@ def message(name: str, dimension: int, local_epsilon: float) -> dict[str, Any]:
 
 def message_values(size: str) -> list[dict[str, Any]]:
     """All randomizers in two dimensions; quickly, in the small one at one local epsilon."""
-    dimensions, budgets = (1000, 26_010), (1.0, 4.0, 8.0)
-    if size == QUICK:
-        dimensions, budgets = (1000,), (4.0,)
+    quick = size == QUICK
+    dimensions = [1000] if quick else [1000, 26_010]
+    budgets = [4.0] if quick else [1.0, 4.0, 8.0]
     cases = [(name, d, budget) for d in dimensions for budget in budgets for name in MESSAGES]
     return each(message, cases)
 
