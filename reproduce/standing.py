@@ -28,15 +28,15 @@ ROWS = (
         "Several steps from a random start (Section 7)",
         f"{FULL} for least squares on known points: any number of steps, both sides "
         "(`RandomlyInitializedGD.least_squares(steps=)`), and for linear losses "
-        "(`LastIterate(start_deviation=)`); in the worst case over convex losses a random start amplifies "
-        "nothing",
+        "(`LastIterate(start_deviation=)`); in the worst case over convex losses a random start "
+        "amplifies nothing",
         "[random starts](../initialization.md), [last iterate](../last-iterate.md)",
     ),
     Row(
         "wang2023",
         "A hidden start (Section 5): its true curve",
-        f"{FULL} on a known number of points, both sides; if that is unknown the lower end is 0, as delta "
-        "tends to 0 with their number",
+        f"{FULL} on a known number of points, both sides; if that is unknown the lower end is 0, as "
+        "delta tends to 0 with their number",
         "[random starts](../initialization.md)",
     ),
     Row(
@@ -75,7 +75,8 @@ ROWS = (
     Row(
         "girgis2021",
         "Bits per report, beside variance and ε",
-        f"{FULL}: `randomizer.bits` with an encoding, a table of all randomizers, and PrivUnit compressed",
+        f"{FULL}: `randomizer.bits` with an encoding, a table of all randomizers, and PrivUnit "
+        "compressed",
         "[randomizers](../randomizers.md)",
     ),
     Row(
