@@ -42,6 +42,9 @@ _DIGITS = 100
 _BEYOND = Decimal("1.000000000000000000000000000001")
 """Coins are looked for a little beyond what is asked, so that they are certainly not short of it."""
 
+_BALANCED = Decimal("1e-40")
+"""Relative distance at which two lines are balanced; what is left of it is lost to first order."""
+
 _ENOUGH = 1e-14
 """Relative distance at which the search for the best tangent ends; it counts in its square."""
 
@@ -344,7 +347,7 @@ def _balancing(
             new = (low * high).sqrt()
         elif not low < new < near * t:
             new, growth = t * growth, growth * growth
-        if abs(new - t) <= Decimal(_ENOUGH) * abs(t - x):
+        if abs(new - t) <= _BALANCED * abs(t - x):
             break
         t = new
     return t
