@@ -35,8 +35,8 @@ ROWS = (
     Row(
         "wang2023",
         "A hidden start (Section 5): its true curve",
-        f"{FULL} on a known number of points, both sides; if that is unknown the lower end is 0, to which "
-        "delta tends with their number if nothing is clipped",
+        f"{FULL} on a known number of points, both sides; if that is unknown the lower end is 0, to "
+        "which delta tends with their number if nothing is clipped",
         "[random starts](../initialization.md)",
     ),
     Row(
