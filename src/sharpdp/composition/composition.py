@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -81,11 +81,15 @@ from sharpdp.pairs.pair import (
 
 ENGINES: tuple[type[Engine], ...] = (
     SampledGaussianEvaluation,
-    JumpExpansion,
     FewRuns,
     ContourEvaluation,
+    JumpExpansion,
 )
-"""Engines in the order in which they are asked; the last one serves all steps."""
+"""Engines in the order in which they are asked, until the answer is as narrow as asked.
+
+Contours serve all steps. Jumps come after them: they take several times as long, and pay only where large
+losses are so rare that one contour stays wide.
+"""
 
 _COARSE_DELTA = 0.02
 """Tolerance in log delta of a first, cheap answer from which the real one is planned."""
@@ -317,20 +321,23 @@ class Composition:
                 return work
         return None
 
-    def work_near(self, epsilon: float, tolerance: float) -> Engine:
-        """Work that is sharp at epsilon to within the tolerance; new if none is kept.
-
-        Raises Declined where every engine does.
-        """
+    def works_near(self, epsilon: float, tolerance: float) -> Iterator[Engine]:
+        """Work aimed at epsilon and the tolerance, kept or new, by one engine after the other."""
         kept = self._kept_near(epsilon, tolerance)
         # beside a mass at infinity delta may be sharp where finite losses are not
         if kept and (self.infinite_p_ends[1] == 0.0 or kept[0].nats_away(epsilon) <= 1.5):
-            return kept[0]
-        return self.remember(
-            first_answer(
-                ENGINES, lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
-            )
+            yield kept[0]
+        yield from self._works(
+            lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
         )
+
+    def _works(
+        self, prepare: Callable[[type[Engine]], Engine], engines: Sequence[type[Engine]] = ENGINES
+    ) -> Iterator[Engine]:
+        """New work by one engine after the other, each made when it is asked for, where none declines."""
+        for engine in engines:
+            with suppress(Declined):
+                yield self.remember(prepare(engine))
 
     def work_between(self, ends: RangeEnds, tolerance: float) -> Engine | None:
         """New work for many questions together; None if there is none, or single ones serve as well."""
@@ -343,12 +350,10 @@ class Composition:
 
     def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
         """New work for epsilon, by the same engine or by the one that serves all steps."""
-        return first_answer(
-            dict.fromkeys((type(work), ENGINES[-1])),
-            lambda engine: engine.for_threshold(
-                self.merged_steps, epsilon, tolerance, work, log_delta
-            ),
-        )
+        for engine in dict.fromkeys((type(work), ContourEvaluation)):
+            with suppress(Declined):
+                return engine.for_threshold(self.merged_steps, epsilon, tolerance, work, log_delta)
+        raise Declined("no finer work can be made")
 
     @cached_property
     def _dominating(self) -> Composition | None:
@@ -425,12 +430,15 @@ class Composition:
             tail = float(self.single_pair.log_tail_q(threshold)[0])
             value = float(np.logaddexp(finite, rest))
             return value, float(np.exp(min(tail + epsilon - value, 700.0)))
-        try:
-            work = self.work_near(epsilon, _COARSE_DELTA)
-        except Declined:
+        value, slope = inf, 0.0
+        for work in self.works_near(epsilon, _COARSE_DELTA):
+            low, high = (work.log_delta(epsilon, side) for side in Side)
+            if high < value:
+                value, slope = high, work.slope(epsilon)
+            if high - low <= work.largest_width(_COARSE_DELTA):
+                break
+        if value == inf:
             value, slope = self._chernoff_upper.log_delta(epsilon)
-        else:
-            value, slope = work.log_delta(epsilon, Side.UPPER), work.slope(epsilon)
         return value, slope * -float(np.expm1(min(rest - value, 0.0)))
 
     def is_near(self, epsilon: float) -> bool:
@@ -531,9 +539,10 @@ class Composition:
             high = min(high, self._chernoff_upper.log_delta(epsilon)[0])
             if high < SMALLEST_LOG_DELTA:
                 return _in_order("log delta", low, high)
-            with suppress(Declined):  # what is known without an engine stands
-                work = self.work_near(epsilon, max(tolerance, _COARSE_DELTA))
+            for work in self.works_near(epsilon, max(tolerance, _COARSE_DELTA)):
                 low, high = self._refined(question, work, low, high)
+                if high - low <= tolerance:
+                    break
             if high - low > tolerance:
                 # all results together reveal no less than each one alone
                 low = max(low, *(log_delta_of(pair, epsilon)[0] for pair, _ in self.merged_steps))
@@ -579,16 +588,13 @@ class Composition:
                 low, high = _intersection((low, high), self._rare_losses.epsilon(log_delta))
             if np.isfinite(high) and high - low <= relative_width * high:
                 return low, high
-            with suppress(Declined):  # what is known without an engine stands
-                work = self.remember(
-                    first_answer(
-                        ENGINES[1:],
-                        lambda engine: engine.for_value(
-                            self.merged_steps, log_delta, relative_width
-                        ),
-                    )
-                )
+            for work in self._works(
+                lambda engine: engine.for_value(self.merged_steps, log_delta, relative_width),
+                ENGINES[1:],
+            ):
                 low, high = self._refined(question, work, low, high)
+                if high - low <= relative_width * high < inf:
+                    break
             if not high - low <= relative_width * high < inf:
                 low = max(
                     low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged_steps)
@@ -741,12 +747,13 @@ class Composition:
     ) -> Interval:
         """The answer between low and high by engines, refined until it is as narrow as asked.
 
-        A refinement that left nine tenths of the width is not repeated.
+        A refinement that narrowed the width far less than the tolerance is not repeated: another engine
+        may do better.
         """
-        before = inf
+        before, gained = inf, 1.0
         for _ in range(6):
             low, high = _intersection((low, high), question.bracket(work))
-            stuck = np.isfinite(before) and high - low > 0.9 * before
+            stuck = np.isfinite(before) and high - low > gained**0.25 * before
             before = high - low
             if stuck or work.exhausted or before <= question.width(high) < inf:
                 break
@@ -757,10 +764,12 @@ class Composition:
                 # a bracket may be wide only because its ends were far from where the work was made for
                 enough = question.width(high, 0.1) * slope
                 tolerance = max(tolerance, min(enough, 0.5 * work.tolerance))
+            coarse = work.tolerance
             try:
                 work = self._finer(work, epsilon, tolerance, log_delta)
             except Declined:
                 break
+            gained = tolerance / coarse
             self.remember(work)
         return low, high
 
@@ -895,16 +904,6 @@ def _reached(pair: Pair) -> float:
     # the masses of outcomes are what they are; other tails are accurate down to some depth only
     seen = log_p > (-np.inf if isinstance(pair, AtomicPair) else DEEPEST)
     return float(np.max(losses[seen], initial=0.0))
-
-
-def first_answer(
-    engines: Iterable[type[Engine]], prepare: Callable[[type[Engine]], Engine]
-) -> Engine:
-    """The work of the first engine that does not decline; Declined if all do."""
-    for engine in engines:
-        with suppress(Declined):
-            return prepare(engine)
-    raise Declined("no engine has an answer")
 
 
 def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float) -> Interval:
