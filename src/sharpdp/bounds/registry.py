@@ -582,11 +582,13 @@ def _by_class(about: tuple[Any, ...]) -> Kinds:
     ... }
     True
     """
+    inside: dict[type, tuple[Any, ...]] = {}
+    for kind in about:
+        parts = get_args(kind)
+        name = get_origin(kind) or kind
+        inside[name] = inside.get(name, ()) + (_alternatives(*parts) if parts else ())
     return {
-        get_origin(kind) or kind: _by_class(_alternatives(*get_args(kind)))
-        if get_args(kind)
-        else ({} if kind is DPSGD else None)
-        for kind in about
+        name: _by_class(parts) if parts or name is DPSGD else None for name, parts in inside.items()
     }
 
 
@@ -597,7 +599,8 @@ def _is_among(run: Any, kinds: Kinds) -> bool:
     inner = kinds[type(run)]
     if inner is None:
         return True
-    return _is_among(run.mechanism if isinstance(run, Grouped) else run.batches, inner)
+    over = "mechanism" if isinstance(run, Grouped) else "batches"
+    return _is_among(getattr(run, over, None), inner)
 
 
 def _over(kind: Any, schemes: tuple[type[BatchScheme], ...]) -> Any:
