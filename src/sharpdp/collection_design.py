@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from sharpdp.mechanisms import ShuffledReports
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.progress import progress
-from sharpdp.tabular import Tabular
+from sharpdp.tabular import Plotted, Rows, Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["CollectionDesign", "DesignRow", "collect", "design_collection", "reporting"]
@@ -68,7 +68,7 @@ class DesignRow:
 
 
 @dataclass(frozen=True)
-class CollectionDesign(Tabular):
+class CollectionDesign(Rows[DesignRow], Tabular, Plotted):
     """A data collection at several local epsilons; made by `design_collection`.
 
     Args:
@@ -86,14 +86,6 @@ class CollectionDesign(Tabular):
     delta: float
     drop_outs: float
     rows: tuple[DesignRow, ...] = field(repr=False)
-
-    def __iter__(self) -> Iterator[DesignRow]:
-        """The rows."""
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
 
     def describe(self) -> str:
         """What is collected, in one line.
@@ -196,29 +188,13 @@ class CollectionDesign(Tabular):
         }
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
-        """The rows as dictionaries.
-
-        Args:
-            **asked: Nothing more is asked.
-
-        Returns:
-            For each local epsilon both ends of epsilon in each case, and the errors.
-        """
+        """The rows as dictionaries: both ends of epsilon in each case, and the errors."""
         return [row.to_dict() for row in self.rows]
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw central epsilon and the error of a share against the local epsilon (extra `plots`).
 
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes of epsilon; those of the error share its horizontal axis.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes of matplotlib nor None.
+        The axes are those of epsilon; those of the error share the horizontal one.
         """
         from sharpdp.plots.collections import collection
 

@@ -7,7 +7,7 @@ condition and its source; one that does not hold says why instead of giving a nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN
 from typing import Any
@@ -31,7 +31,7 @@ from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.progress import progress
-from sharpdp.tabular import Tabular
+from sharpdp.tabular import NamedRows, Plotted, Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = ["Comparison", "Row", "compare", "in_rounds"]
@@ -113,7 +113,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular):
+class Comparison(NamedRows[Row], Tabular, Plotted):
     """All bounds on one quantity of one mechanism, the smallest first, those without a value last.
 
     Args:
@@ -134,6 +134,8 @@ class Comparison(Tabular):
     rows: tuple[Row, ...] = field(repr=False)
     group_size: int = 1
 
+    _row_word = "bound"
+
     @property
     def neighbors(self) -> str:
         """Which data sets are neighbors, in words."""
@@ -143,22 +145,7 @@ class Comparison(Tabular):
         """The bound of that name."""
         if not isinstance(name, str):
             raise WrongType(f"the name of a bound must be text; got {short_repr(name)}.")
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise KeyError(f"there is no bound {name!r}; there are {[row.name for row in self.rows]}")
-
-    def __iter__(self) -> Iterator[Row]:
-        """The bounds, one after the other.
-
-        >>> next(iter(compare(Gaussian(noise_multiplier=1.0), delta=1e-5))).side
-        <Side.LOWER: 'lower'>
-        """
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """How many bounds there are."""
-        return len(self.rows)
+        return super().__getitem__(name)
 
     def best(self, side: Side) -> Row | None:
         """The sharpest proved bound on one side; None if there is none.
@@ -204,13 +191,9 @@ class Comparison(Tabular):
         )
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
-        """The bounds as dictionaries, the smallest first.
+        """The bounds as dictionaries, the smallest first; nothing more is asked.
 
-        Args:
-            **asked: Nothing more is asked.
-
-        Returns:
-            For each bound its value, side, rigor, name, source, condition, and why it has no value.
+        Each has its value, side, rigor, name, source, condition, and why it has no value.
         """
         return [
             {
@@ -226,19 +209,7 @@ class Comparison(Tabular):
         ]
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw every bound as a point on one axis (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes nor None.
-        """
+        """Draw every bound as a point on one axis (needs the extra `plots`)."""
         from sharpdp import plots
 
         return plots.theorems(self, ax=ax, title=title)

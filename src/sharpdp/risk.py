@@ -17,6 +17,7 @@ from sharpdp.bracket import Bracket, Rigor, in_order
 from sharpdp.notebook import Shown
 from sharpdp.numerics.special import down, up
 from sharpdp.outward_digits import ROUND_CEILING, few_digits, percent
+from sharpdp.tabular import Plotted
 
 if TYPE_CHECKING:
     from sharpdp.accounting import Guarantee
@@ -45,7 +46,7 @@ ASSUMPTIONS = {
 
 
 @dataclass(frozen=True, repr=False)
-class Risk(Shown):
+class Risk(Shown, Plotted):
     """What an attacker can do with a release: five probabilities, each a Bracket.
 
     Made by `Guarantee.risk`. Print it for sentences; `assumptions` says what each number assumes.
@@ -122,20 +123,7 @@ class Risk(Shown):
         return "\n".join([head, *(f"- {line}" for line in self.sentences())])
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw the success of the best attack against the chance of guessing (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes nor None.
-            NotCertified: double precision is not enough for the guarantee.
-        """
+        """Draw the success of the best attack against guessing (needs the extra `plots`)."""
         from sharpdp import plots
 
         return plots.risk(self, ax=ax, title=title)

@@ -43,7 +43,7 @@ from sharpdp.numerics.special import betainc
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import FEW
 from sharpdp.progress import progress
-from sharpdp.tabular import Tabular
+from sharpdp.tabular import NamedRows, Plotted, Tabular
 from sharpdp.text_table import table_lines, wrapped
 
 __all__ = [
@@ -105,7 +105,7 @@ class SamplerRow:
 
 
 @dataclass(frozen=True)
-class SamplerComparison(Tabular):
+class SamplerComparison(NamedRows[SamplerRow], Tabular, Plotted):
     """One training run over every batch scheme, the smallest epsilon first.
 
     Args:
@@ -124,20 +124,7 @@ class SamplerComparison(Tabular):
     delta: float
     rows: tuple[SamplerRow, ...] = field(repr=False)
 
-    def __iter__(self) -> Iterator[SamplerRow]:
-        """The rows, one after the other."""
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self.rows)
-
-    def __getitem__(self, name: str) -> SamplerRow:
-        """The batch scheme of that name."""
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise KeyError(f"there is no scheme {name!r}; there are {[row.name for row in self.rows]}")
+    _row_word = "scheme"
 
     def describe(self) -> str:
         """The training run in one line.
@@ -232,14 +219,10 @@ class SamplerComparison(Tabular):
         )
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
-        """The schemes as dictionaries, the smallest epsilon first.
+        """The schemes as dictionaries, the smallest epsilon first; nothing more is asked.
 
-        Args:
-            **asked: Nothing more is asked.
-
-        Returns:
-            For each scheme both ends of epsilon and of its ratio to Poisson batches, the neighbors, and
-            why it has no epsilon.
+        Each has both ends of epsilon and of its ratio to Poisson batches, the neighbors, and why it has
+        no epsilon.
         """
         return [
             {
@@ -255,19 +238,7 @@ class SamplerComparison(Tabular):
         ]
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw the epsilon of each scheme as a bar (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes nor None.
-        """
+        """Draw the epsilon of each scheme as a bar (needs the extra `plots`)."""
         from sharpdp import plots
 
         return plots.samplers(self, ax=ax, title=title)

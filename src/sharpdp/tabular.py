@@ -1,29 +1,92 @@
-"""Answers as tables for other programs: data frames, CSV and LaTeX, in one place for all of them."""
+"""What answers have in common: pictures, rows with names, tables for other programs (CSV, LaTeX, ...)."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from sharpdp._validate import count, invalid
+from sharpdp._validate import count, invalid, is_among
 from sharpdp.errors import InvalidArgument, MissingExtra
 from sharpdp.outward_digits import DIGITS, MOST_DIGITS, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.storage.run_lock import free_path_of
 
-__all__ = ["Tabular"]
+__all__ = ["NamedRows", "Plotted", "Rows", "Tabular"]
 
 Record = dict[str, Any]
+
+
+class Named(Protocol):
+    """A row with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+AnyRow = TypeVar("AnyRow", covariant=True)
+AnyNamed = TypeVar("AnyNamed", bound=Named, covariant=True)
 
 ESCAPED = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$",
 }  # fmt: skip
 """Characters that LaTeX takes for something else."""
+
+
+class Plotted:
+    """An answer with a picture."""
+
+    def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
+        """Draw the answer (needs the extra `plots`).
+
+        Args:
+            ax: Matplotlib axes to draw on; None for a new figure.
+            title: Heading of the picture; None for none, "auto" for its own.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            WrongType: ax is neither axes nor None.
+            NotCertified: double precision is not enough for what is drawn.
+        """
+        raise NotImplementedError
+
+
+class Rows(Generic[AnyRow]):
+    """An answer that is a list of rows."""
+
+    rows: tuple[AnyRow, ...]
+
+    def __iter__(self) -> Iterator[AnyRow]:
+        """The rows, one after the other."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+
+class NamedRows(Rows[AnyNamed]):
+    """An answer whose rows are found by their names."""
+
+    _row_word: ClassVar[str] = "row"
+    """What messages call a row."""
+
+    def __getitem__(self, name: str) -> AnyNamed:
+        """The row of that name."""
+        for row in self.rows:
+            if is_among((row.name,), name):
+                return row
+        names = [row.name for row in self.rows]
+        raise KeyError(f"there is no {self._row_word} {name!r}; there are {names}")
 
 
 class Tabular:

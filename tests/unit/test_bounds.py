@@ -12,8 +12,9 @@ from sharpdp.batches import (
     DeterministicBatches,
     FixedSizeBatches,
     PoissonBatches,
+    ShuffledBatches,
 )
-from sharpdp.bounds import Bound, all_bounds, bound, bounds_for
+from sharpdp.bounds import Bound, all_bounds, bound, bounds_for, temporarily
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import (
@@ -27,6 +28,7 @@ from sharpdp.mechanisms import (
     SampledReports,
     ShuffledReports,
 )
+from sharpdp.mechanisms.composed import Adjacency, Grouped
 from sharpdp.pairs.pair import Pair
 
 POISSON = PoissonBatches(sample_rate=0.2, steps=1000)
@@ -263,6 +265,47 @@ def test_a_bound_is_about_what_its_first_parameter_is_annotated_with():
     kinds = {entry.name: entry.of for entry in all_bounds()}
     assert kinds["fixed_others_lower"] == (ShuffledReports, SampledReports)
     assert kinds["own_blanket_upper"] == (ShuffledReports,)
+
+
+def test_a_bound_is_about_what_stands_in_the_brackets():
+    @bound(adjacency=Adjacency.ZERO_OUT, source="dong2022", holds_when="never", registered=False)
+    def bracketed_upper(
+        mechanism: DPSGD[PoissonBatches]
+        | DPSGD[BallsAndBins | ShuffledBatches]
+        | Grouped[DPSGD[PoissonBatches]]
+        | Grouped[Gaussian],
+        adjacency,
+    ):
+        return ()
+
+    class Mine(PoissonBatches):
+        """Batches that may be drawn otherwise."""
+
+    def run(scheme):
+        return DPSGD(scheme, noise_multiplier=1.0)
+
+    sizes = {"dataset_size": 100, "batch_size": 10, "epochs": 1}
+    poisson, bins = run(PoissonBatches(**sizes)), run(BallsAndBins(**sizes))
+    with temporarily(bracketed_upper):
+        entry = next(one for one in all_bounds() if one.name == "bracketed_upper")
+    assert entry.of == (DPSGD, Grouped)
+    assert entry.batch_scheme == (PoissonBatches, BallsAndBins, ShuffledBatches)
+    assert all(
+        entry.applies_to(each)
+        for each in (poisson, bins, run(ShuffledBatches(**sizes)), Grouped(poisson, 2))
+    )
+    assert entry.applies_to(Grouped(Gaussian(1.0), 2))
+    assert not any(
+        entry.applies_to(each)
+        for each in (
+            Gaussian(1.0),
+            Grouped(bins, 2),
+            Grouped(Laplace(1.0), 2),
+            run(DeterministicBatches(**sizes)),
+            run(Mine(**sizes)),
+            Grouped(run(Mine(**sizes)), 2),
+        )
+    )
 
 
 def test_composed_mechanisms_are_taken_apart_first():

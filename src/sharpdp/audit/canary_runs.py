@@ -178,7 +178,7 @@ def _places(mechanism: object, records: int, framework: str) -> int:
             f"mechanism must be a DPSGD{' or a CorrelatedNoise' * (framework == 'sharpdp')}; got "
             f"{short_repr(mechanism)}."
         )
-    size = mechanism.batches.dataset_size
+    size: int | None = mechanism.batches.dataset_size
     if size is None or size < records + 2:
         raise InvalidArgument(
             f"mechanism must be planned for more than the {records} records, which leaves places for "

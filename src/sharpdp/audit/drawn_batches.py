@@ -8,7 +8,6 @@ scheme is called inconsistent with at most the stated probability.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from sharpdp._validate import has_entries, invalid, open_probability, short_repr
 from sharpdp.accounting import Guarantee
-from sharpdp.audit.findings import Finding, certain, judged
+from sharpdp.audit.findings import Finding, TestedClaim, certain, judged
 from sharpdp.audit.tails import (
     binomial_at_least,
     binomial_at_most,
@@ -56,7 +55,7 @@ GROUPS = 32
 
 
 @dataclass(frozen=True, repr=False)
-class SamplerAudit(Shown):
+class SamplerAudit(Shown, TestedClaim):
     """What the batches of a loader say about the scheme that they were said to follow.
 
     Attributes:
@@ -74,11 +73,6 @@ class SamplerAudit(Shown):
     findings: tuple[Finding, ...]
     fits: tuple[str, ...]
 
-    @property
-    def consistent(self) -> bool:
-        """Whether no test failed."""
-        return not any(finding.failed for finding in self.findings)
-
     def __str__(self) -> str:
         """The verdict, what failed, and what fits."""
         verdict = "consistent with" if self.consistent else "NOT"
@@ -87,7 +81,7 @@ class SamplerAudit(Shown):
             f"Batches: {verdict} {self.scheme.describe()} (p-value at most {chance}, false "
             f"alarms at most {self.false_alarm:g})"
         ]
-        lines += [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]
+        lines += self._failures()
         if not self.consistent:
             lines.append(
                 f"These could be {' or '.join(self.fits)}."
@@ -135,14 +129,6 @@ class SamplerAudit(Shown):
             "consistent": self.consistent,
             "sentences": [f"{sentence.rstrip('.')}." for sentence in sentences],
         }
-
-    def to_json(self) -> str:
-        """The result as JSON.
-
-        Returns:
-            One object, indented.
-        """
-        return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
 @underflow_is_zero

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["Finding", "certain", "judged"]
+__all__ = ["AuditResult", "Finding", "TestedClaim", "certain", "judged"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,41 @@ class Finding:
             "failed": self.failed,
             "sentence": self.sentence,
         }
+
+
+class AuditResult:
+    """What an audit found, as plain data and as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data, for JSON.
+
+        Returns:
+            A dictionary of numbers, text and lists.
+        """
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The result as JSON.
+
+        Returns:
+            One object, indented.
+        """
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+class TestedClaim(AuditResult):
+    """What an audit by several tests found."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def consistent(self) -> bool:
+        """Whether no test failed."""
+        return not any(finding.failed for finding in self.findings)
+
+    def _failures(self) -> list[str]:
+        """What failed, one line each."""
+        return [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]
 
 
 def certain(test: str, sentence: str, *, holds: bool) -> Finding:

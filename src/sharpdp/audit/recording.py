@@ -9,7 +9,6 @@ noise is added, is what the accounting assumes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.accounting import Guarantee
-from sharpdp.audit.findings import Finding, certain, judged
+from sharpdp.audit.findings import Finding, TestedClaim, certain, judged
 from sharpdp.audit.tails import MARGIN, two_sided
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.special import Array, betaincc
@@ -45,7 +44,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class ReplayAudit:
+class ReplayAudit(TestedClaim):
     """What a step did on neighboring data when it was given the same noisy values.
 
     Attributes:
@@ -64,11 +63,6 @@ class ReplayAudit:
     false_alarm: float
     findings: tuple[Finding, ...]
 
-    @property
-    def consistent(self) -> bool:
-        """Whether no test failed."""
-        return not any(finding.failed for finding in self.findings)
-
     def __str__(self) -> str:
         """The verdict and what failed."""
         verdict = "consistent" if self.consistent else "NOT consistent"
@@ -77,8 +71,7 @@ class ReplayAudit:
             f"{self.sensitivity:g} at a time; the largest change was {self.largest_change:.6g} in "
             f"{self.releases:,} releases"
         ]
-        lines += [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._failures()])
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, for JSON.
@@ -112,14 +105,6 @@ class ReplayAudit:
             "consistent": self.consistent,
             "sentences": [f"{line}." for line in lines],
         }
-
-    def to_json(self) -> str:
-        """The result as JSON.
-
-        Returns:
-            One object, indented.
-        """
-        return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
 @underflow_is_zero

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from sharpdp._validate import check_unmasked, invalid, open_probability, short_repr
 from sharpdp.accounting import Guarantee
+from sharpdp.audit.findings import AuditResult
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.composition.composition import Composition
 from sharpdp.errors import InvalidArgument, WrongType
@@ -20,6 +20,7 @@ from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.outward_digits import FEW, ROUND_CEILING, in_digits
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.tabular import Plotted
 from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = [
@@ -41,7 +42,7 @@ HALVINGS = 14
 
 @underflow_is_zero_in_methods
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreAudit(Shown):
+class ScoreAudit(Shown, Plotted, AuditResult):
     """What scores say about privacy; made by `many_runs`, `one_run`, `Sequential` and `canaries`.
 
     Attributes:
@@ -118,28 +119,8 @@ class ScoreAudit(Shown):
             "consistent": self.consistent,
         }
 
-    def to_json(self) -> str:
-        """The result as JSON.
-
-        Returns:
-            One object, indented.
-        """
-        return json.dumps(self.to_dict(), indent=2) + "\n"
-
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw the observed error rates against the certified curve (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes nor None.
-        """
+        """Draw the observed error rates against the certified curve (needs the extra `plots`)."""
         from sharpdp.plots.observed_rates import observed
 
         curve = self.guarantee

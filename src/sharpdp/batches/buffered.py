@@ -1,24 +1,12 @@
 """Batches of a stream that a shuffle buffer mixes, as streaming data loaders make them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from sharpdp._validate import count, invalid
-from sharpdp.batches.scheme import (
-    WHOLE,
-    DrawnBatches,
-    Indices,
-    Randomness,
-    Shard,
-    batches_per_epoch,
-    iterate_batches,
-    keyed_stream_for,
-    pluralize,
-    validate_counts,
-)
+from sharpdp._validate import invalid
+from sharpdp.batches.scheme import Drawer, EpochBatches, Indices, pluralize, validate_counts
 from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import random_order
 
@@ -26,7 +14,7 @@ __all__ = ["BufferedShuffle"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BufferedShuffle(DrawnBatches):
+class BufferedShuffle(EpochBatches):
     """Consecutive slices of a stream that goes through a shuffle buffer, anew in every epoch.
 
     The examples come in their stored order. The first ``buffer_size`` of them fill the buffer; each
@@ -43,7 +31,8 @@ class BufferedShuffle(DrawnBatches):
     training divides by a fixed number in every batch, or by sizes that may be public.
 
     Args:
-        dataset_size: number of examples; 1 to 10^18, and at most 10^8 to draw batches.
+        dataset_size: number of examples; 1 to 10^18, and at most 10^8 to draw batches, which takes some
+            gigabytes for the order of one epoch.
         batch_size: number of examples in a full batch; 1 to ``dataset_size``.
         epochs: number of passes over the data, 0 or more, for at most 10^18 steps in all.
         buffer_size: number of slots of the buffer, at least 1 (no shuffling at all); one of
@@ -61,38 +50,12 @@ class BufferedShuffle(DrawnBatches):
     [[0, 1], [2, 3], [4]]
     """
 
-    dataset_size: int
-    batch_size: int
-    epochs: int
     buffer_size: int
 
-    def __post_init__(self) -> None:
-        """Check the four counts."""
-        validate_counts(
-            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
-        )
+    label = "buffered shuffle"
+
+    def _check_own(self) -> None:
         validate_counts(self, buffer_size=self.buffer_size)
-        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of batches per epoch: dataset_size / batch_size, rounded up."""
-        return batches_per_epoch(self.dataset_size, self.batch_size)
-
-    @property
-    def steps(self) -> int:
-        """Number of batches in the run: epochs * steps_per_epoch."""
-        return self.epochs * self.steps_per_epoch
-
-    @property
-    def expected_batch_size(self) -> float:
-        """Number of examples in a full batch; the last of an epoch may hold fewer."""
-        return float(self.batch_size)
-
-    @property
-    def label(self) -> str:
-        """The scheme in two words."""
-        return "buffered shuffle"
 
     @property
     def guarantees(self) -> tuple[str, ...]:
@@ -119,19 +82,13 @@ class BufferedShuffle(DrawnBatches):
         buffer = f"through a buffer of {pluralize(self.buffer_size, 'slot')}"
         return f"{self.label}: {pluralize(self.epochs, 'epoch')} of {batches}, {sizes}, {buffer}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
-
-        The order of one epoch is held: some gigabytes for 10^8 examples.
-        """
+    def _drawn_by(self) -> tuple[str | int, ...]:
         if self.dataset_size > 10**8:
             hint = "The order of an epoch is held in memory."
             raise invalid("dataset_size", "at most 10^8 to draw batches", self.dataset_size, hint)
-        source = keyed_stream_for(
-            rng, self.label, self.dataset_size, self.buffer_size, start=start, shard=shard
-        )
+        return self.label, self.dataset_size, self.buffer_size
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
         order = lru_cache(maxsize=1)(
             lambda epoch: buffered_order(
                 source.derive("epoch", epoch), self.dataset_size, self.buffer_size
@@ -143,7 +100,7 @@ class BufferedShuffle(DrawnBatches):
             first = place * self.batch_size
             return np.sort(order(epoch)[first : first + self.batch_size])
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch
 
 
 def buffered_order(source: KeyedStream, examples: int, slots: int) -> Indices:

@@ -1,6 +1,5 @@
 """Poisson batches whose examples take turns: one fixed group of them in each step."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -8,17 +7,16 @@ from functools import lru_cache
 from sharpdp._validate import count, invalid
 from sharpdp.batches.independent import sample_rate_of, settled_steps
 from sharpdp.batches.scheme import (
-    WHOLE,
+    ALL_INDEPENDENT,
+    RANDOM_SIZE,
+    Drawer,
     DrawnBatches,
     Indices,
-    Randomness,
-    Shard,
-    iterate_batches,
-    keyed_stream_for,
     pluralize,
 )
 from sharpdp.errors import InvalidArgument
 from sharpdp.randomness.binomial import binomial_draws
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = ["CyclicPoissonBatches"]
 
@@ -64,6 +62,9 @@ class CyclicPoissonBatches(DrawnBatches):
     sample_rate: float
     steps: int
     dataset_size: int | None
+
+    label = "cyclic Poisson batches"
+    largest_batch_size = None
 
     def __init__(
         self,
@@ -115,23 +116,14 @@ class CyclicPoissonBatches(DrawnBatches):
         return self.sample_rate * self.dataset_size / self.cycle_length
 
     @property
-    def largest_batch_size(self) -> None:
-        """None: only chance limits a batch."""
-
-    @property
-    def label(self) -> str:
-        """The scheme in three words."""
-        return "cyclic Poisson batches"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         groups = pluralize(self.cycle_length, "group")
         return (
             f"The examples are divided into {groups} by their positions; each step is one group's turn.",
             f"An example enters a batch of its group with probability {self.sample_rate:.12g}.",
-            "All these coin flips are independent, between examples and between batches.",
-            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            ALL_INDEPENDENT,
+            RANDOM_SIZE,
         )
 
     def describe(self) -> str:
@@ -144,28 +136,19 @@ class CyclicPoissonBatches(DrawnBatches):
         rate = f"sample rate {self.sample_rate:.12g} of 1 group in {self.cycle_length:,}"
         return f"{self.label}: {pluralize(self.steps, 'step')} at {rate}{examples}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments.
-
-        Each is drawn as its size, which is binomial, and then a uniformly random subset of the group.
-        """
+    def _drawn_by(self) -> tuple[str | int, ...]:
         if self.dataset_size is None:
             raise InvalidArgument(
                 "dataset_size must be given to draw batches; got only sample_rate and steps. "
                 f"Use CyclicPoissonBatches(sample_rate={self.sample_rate!r}, steps={self.steps}, "
                 f"cycle_length={self.cycle_length}, dataset_size=...)."
             )
-        dataset_size, groups, rate = (
-            self.dataset_size,
-            self.cycle_length,
-            Fraction(self.sample_rate),
-        )
-        source = keyed_stream_for(
-            rng, self.label, dataset_size, groups, repr(self.sample_rate), start=start, shard=shard
-        )
+        return self.label, self.dataset_size, self.cycle_length, repr(self.sample_rate)
 
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """A batch is its size, binomial, and then a uniformly random subset of the group."""
+        dataset_size, groups = self._examples(), self.cycle_length
+        rate = Fraction(self.sample_rate)
         # groups have at most two sizes
         size_of = lru_cache(maxsize=2)(lambda members: binomial_draws(members, rate))
 
@@ -174,7 +157,7 @@ class CyclicPoissonBatches(DrawnBatches):
             members = -(-(dataset_size - group) // groups)
             return own.subset(members, size_of(members)(own)) * groups + group
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch
 
     def _size_law(self) -> tuple[int, float]:
         examples, _ = super()._size_law()

@@ -1,7 +1,7 @@
 """Schemes whose batches are independent of each other: Poisson batches, subsets of fixed size."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,22 +19,24 @@ from sharpdp._validate import (
     short_repr,
 )
 from sharpdp.batches.scheme import (
-    WHOLE,
+    ALL_INDEPENDENT,
+    MISSED_OR_TWICE,
+    RANDOM_SIZE,
+    Drawer,
     DrawnBatches,
     Finder,
     Indices,
     Randomness,
-    Shard,
     batches_per_epoch,
     check_key,
     different_positions,
-    iterate_batches,
     keyed_stream_for,
     pluralize,
     validate_counts,
 )
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.randomness.binomial import binomial_draws
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = [
     "FixedSizeBatches",
@@ -95,6 +97,9 @@ class PoissonBatches(DrawnBatches):
     steps: int
     dataset_size: int | None
 
+    label = "Poisson batches"
+    largest_batch_size = None
+
     def __init__(
         self,
         *,
@@ -123,22 +128,13 @@ class PoissonBatches(DrawnBatches):
         return None if self.dataset_size is None else self.sample_rate * self.dataset_size
 
     @property
-    def largest_batch_size(self) -> None:
-        """None: only chance limits a batch."""
-
-    @property
-    def label(self) -> str:
-        """The scheme in two words."""
-        return "Poisson batches"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         return (
             f"Every example enters every batch with probability {self.sample_rate:.12g}.",
-            "All these coin flips are independent, between examples and between batches.",
-            "The batch size is random; an empty batch is a step, and noise is added in it too.",
-            "An example may miss an epoch, and may come twice in one.",
+            ALL_INDEPENDENT,
+            RANDOM_SIZE,
+            MISSED_OR_TWICE,
         )
 
     def describe(self) -> str:
@@ -152,31 +148,25 @@ class PoissonBatches(DrawnBatches):
         steps = pluralize(self.steps, "step")
         return f"{self.label}: {steps} at {rate}{examples}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments.
-
-        Each is drawn as its size, Binomial(dataset_size, sample_rate), and then a uniformly
-        random subset of that size: the distribution of independent coin flips, at the cost of the batch.
-        """
+    def _drawn_by(self) -> tuple[str | int, ...]:
         if self.dataset_size is None:
             raise InvalidArgument(
                 "dataset_size must be given to draw batches; got only sample_rate and steps. "
                 f"Use PoissonBatches(sample_rate={self.sample_rate!r}, steps={self.steps}, "
                 "dataset_size=...)."
             )
-        dataset_size = self.dataset_size
-        source = keyed_stream_for(
-            rng, self.label, dataset_size, repr(self.sample_rate), start=start, shard=shard
-        )
+        return self.label, self.dataset_size, repr(self.sample_rate)
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """A batch is its size, binomial, and then a uniformly random subset: independent coin flips."""
+        dataset_size = self._examples()
         size = binomial_draws(dataset_size, Fraction(self.sample_rate))
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
             return own.subset(dataset_size, size(own))
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch
 
     def steps_of(self, index: int | str, rng: Randomness = None) -> Indices:
         """The steps whose batches hold one example, if `batches` draws with the same key.
@@ -279,6 +269,8 @@ class FixedSizeBatches(DrawnBatches):
     replacement: bool = False
     weights: tuple[float, ...] | None = None
 
+    label = "fixed-size batches"
+
     def __post_init__(self) -> None:
         """Check the three counts, the flag and the weights."""
         sizes = {"dataset_size": self.dataset_size, "batch_size": self.batch_size}
@@ -327,16 +319,6 @@ class FixedSizeBatches(DrawnBatches):
         return float(self.batch_size * self.largest_share)
 
     @property
-    def expected_batch_size(self) -> float:
-        """Number of examples in a batch."""
-        return float(self.batch_size)
-
-    @property
-    def label(self) -> str:
-        """The scheme in three words."""
-        return "fixed-size batches"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         examples = pluralize(self.dataset_size, "example")
@@ -355,7 +337,7 @@ class FixedSizeBatches(DrawnBatches):
         return (
             drawn,
             "Batches are independent of each other.",
-            "An example may miss an epoch, and may come twice in one.",
+            MISSED_OR_TWICE,
         )
 
     def describe(self) -> str:
@@ -374,20 +356,15 @@ class FixedSizeBatches(DrawnBatches):
         )
         return f"{self.label}: {steps} with {size}, drawn {drawn} replacement{weighted}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
-
-        With replacement an example that was drawn several times is listed as often.
-        """
+    def _drawn_by(self) -> tuple[str | int, ...]:
         label = f"{self.label}, replaced" if self.replacement else self.label
-        sizes = (self.dataset_size, self.batch_size)
-        tickets = None if self.weights is None else self._tickets
-        if tickets is not None:
-            shares = hashlib.shake_256(tickets.astype("<i8").tobytes()).hexdigest(16)
+        if self.weights is not None:
+            shares = hashlib.shake_256(self._tickets.astype("<i8").tobytes()).hexdigest(16)
             label = f"{label}, weighted {shares}"
-        source = keyed_stream_for(rng, label, *sizes, start=start, shard=shard)
+        return label, self.dataset_size, self.batch_size
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        tickets = None if self.weights is None else self._tickets
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
@@ -398,7 +375,7 @@ class FixedSizeBatches(DrawnBatches):
                 return np.sort(own.below(self.dataset_size, self.batch_size))
             return own.subset(self.dataset_size, self.batch_size)
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch
 
 
 def sample_rate_of(

@@ -1,6 +1,5 @@
 """Schemes that cut an order of the data set into slices: deterministic and shuffled batches."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -9,7 +8,8 @@ import numpy as np
 from sharpdp._validate import count, flag, invalid, short_repr
 from sharpdp.batches.scheme import (
     WHOLE,
-    DrawnBatches,
+    Drawer,
+    EpochBatches,
     Finder,
     Indices,
     Randomness,
@@ -17,19 +17,17 @@ from sharpdp.batches.scheme import (
     batches_per_epoch,
     by_example,
     check_order,
-    iterate_batches,
-    keyed_stream_for,
     pluralize,
-    validate_counts,
 )
 from sharpdp.errors import WrongType
+from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.randomness.permutation import orderable, random_order, random_places
 
 __all__ = ["DeterministicBatches", "ShuffledBatches"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeterministicBatches(DrawnBatches):
+class DeterministicBatches(EpochBatches):
     """Consecutive slices of the data set in its stored order, the same in every epoch.
 
     - Every example is in exactly one batch of every epoch.
@@ -61,17 +59,13 @@ class DeterministicBatches(DrawnBatches):
     [[0, 1], [2, 3], [4]]
     """
 
-    dataset_size: int
-    batch_size: int
-    epochs: int
     seed: int | None = field(default=None, compare=False)
+
+    label = "deterministic batches"
 
     def __post_init__(self) -> None:
         """Check the three counts and the seed."""
-        validate_counts(
-            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
-        )
-        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
+        super().__post_init__()
         if self.seed is None:
             return
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
@@ -84,26 +78,6 @@ class DeterministicBatches(DrawnBatches):
         names = ("dataset_size", "batch_size", "epochs", *(() if self.seed is None else ("seed",)))
         given = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({given})"
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of batches per epoch: ceil(dataset_size / batch_size)."""
-        return batches_per_epoch(self.dataset_size, self.batch_size)
-
-    @property
-    def steps(self) -> int:
-        """Number of batches in the run: epochs * ceil(dataset_size / batch_size)."""
-        return self.epochs * self.steps_per_epoch
-
-    @property
-    def expected_batch_size(self) -> float:
-        """Number of examples in a full batch; the last of an epoch may hold fewer."""
-        return float(self.batch_size)
-
-    @property
-    def label(self) -> str:
-        """The scheme in two words."""
-        return "deterministic batches"
 
     @property
     def guarantees(self) -> tuple[str, ...]:
@@ -127,16 +101,15 @@ class DeterministicBatches(DrawnBatches):
         )
         return f"{self.label}: {_slices(self)}{order}{_incomplete_batch(self)}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
+    def _stream(self, rng: Randomness, start: int = 0, shard: Shard = WHOLE) -> KeyedStream:
+        """Checked and not used, so a run may start later or be shared without a key."""
+        return super()._stream(rng)
 
-        ``rng`` is there for compatibility with other schemes: it is checked and not used, so a run may
-        start later or be shared without a key.
-        """
-        keyed_stream_for(rng, self.label)
-        return iterate_batches(lambda step: _places(self, step), self.steps, start, shard)
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        return (self.label,)
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        return lambda step: _places(self, step)
 
     @property
     def finds_steps(self) -> bool:
@@ -146,7 +119,7 @@ class DeterministicBatches(DrawnBatches):
     _draws = False
 
     def _finder(self, rng: Randomness) -> Finder:
-        keyed_stream_for(rng, self.label)
+        self._stream(rng)
 
         def found(examples: Indices) -> tuple[Indices, Indices]:
             return _in_every_epoch(self, examples // self.batch_size)
@@ -155,13 +128,15 @@ class DeterministicBatches(DrawnBatches):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShuffledBatches(DrawnBatches):
+class ShuffledBatches(EpochBatches):
     """Consecutive slices of the data set in a random order, as most training loops take them.
 
     - Every example is in exactly one batch of every epoch (at most one if some are dropped).
     - Every order of the examples is equally likely; redrawn orders are independent.
     - Batch sizes are fixed. Batches are not independent of each other, and an example's batch
       is not independent of those of other examples.
+    - To draw them, an order of up to 2^20 examples is held; one of more is computed where it is needed,
+      from some megabytes of tables for 10^9 examples.
 
     Holds when: the order stays secret, and training divides by a fixed number in every batch, or by
     sizes that may be public.
@@ -188,18 +163,13 @@ class ShuffledBatches(DrawnBatches):
     4
     """
 
-    dataset_size: int
-    batch_size: int
-    epochs: int
     order: str = "redrawn"
     drop_last: bool = False
     left_out: int = 0
 
-    def __post_init__(self) -> None:
-        """Check the counts, the order and the flag."""
-        validate_counts(
-            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
-        )
+    label = "shuffled batches"
+
+    def _check_own(self) -> None:
         check_order(self.order)
         flag(drop_last=self.drop_last)
         if count(left_out=self.left_out, least=0) > self.dataset_size - self.batch_size:
@@ -209,7 +179,6 @@ class ShuffledBatches(DrawnBatches):
                 self.left_out,
                 "The other examples have to fill a batch.",
             )
-        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -227,24 +196,9 @@ class ShuffledBatches(DrawnBatches):
         return examples - examples % self.batch_size if self.drop_last else examples
 
     @property
-    def steps(self) -> int:
-        """Number of batches in the run: epochs * steps_per_epoch."""
-        return self.epochs * self.steps_per_epoch
-
-    @property
     def participations(self) -> int:
         """In how many batches of an epoch an example is at most."""
         return 1
-
-    @property
-    def expected_batch_size(self) -> float:
-        """Number of examples in a full batch; the last of an epoch may hold fewer."""
-        return float(self.batch_size)
-
-    @property
-    def label(self) -> str:
-        """The scheme in two words."""
-        return "shuffled batches"
 
     @property
     def guarantees(self) -> tuple[str, ...]:
@@ -272,17 +226,10 @@ class ShuffledBatches(DrawnBatches):
         order = {"redrawn": "order redrawn in every epoch", "kept": "one order for all epochs"}
         return f"{self.label}: {_slices(self)}, {order[self.order]}{_incomplete_batch(self)}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        return self.label, orderable(self.dataset_size), self.batch_size
 
-        An order of up to 2^20 examples is held; one of more is computed where it is needed, from some
-        megabytes of tables for 10^9 examples. See `randomness.permutation`.
-        """
-        source = keyed_stream_for(
-            rng, self.label, orderable(self.dataset_size), self.batch_size, start=start, shard=shard
-        )
+    def _drawer(self, source: KeyedStream) -> Drawer:
         order = lru_cache(maxsize=1)(
             lambda epoch: random_order(source.derive("epoch", epoch), self.dataset_size)
         )
@@ -291,7 +238,7 @@ class ShuffledBatches(DrawnBatches):
             epoch = 0 if self.order == "kept" else step // self.steps_per_epoch
             return np.sort(order(epoch)(_places(self, step)))
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch
 
     @property
     def finds_steps(self) -> bool:
@@ -299,7 +246,7 @@ class ShuffledBatches(DrawnBatches):
         return True
 
     def _finder(self, rng: Randomness) -> Finder:
-        source = keyed_stream_for(rng, self.label, orderable(self.dataset_size), self.batch_size)
+        source = self._stream(rng)
         epochs = 1 if self.order == "kept" else self.epochs
 
         def found(examples: Indices) -> tuple[Indices, Indices]:

@@ -1,6 +1,6 @@
 """Schemes in which every example chooses its batches by itself: balls-and-bins, random allocation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,15 +8,14 @@ import numpy as np
 
 from sharpdp._validate import count, invalid
 from sharpdp.batches.scheme import (
-    WHOLE,
+    RANDOM_SIZE,
+    Drawer,
     DrawnBatches,
+    EpochBatches,
     Finder,
     Indices,
     Randomness,
-    Shard,
     check_order,
-    iterate_batches,
-    keyed_stream_for,
     pluralize,
     validate_counts,
 )
@@ -38,7 +37,7 @@ LARGEST_HELD = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsAndBins(DrawnBatches):
+class BallsAndBins(EpochBatches):
     """Balls-and-bins batches: every example picks one batch, in every epoch or once for all epochs.
 
     An epoch has ``bins`` = dataset_size // batch_size batches. The expected size of a batch is
@@ -47,6 +46,7 @@ class BallsAndBins(DrawnBatches):
     - Every example is in exactly one batch of every epoch, each with probability 1 / bins.
     - These choices are independent between examples, and between epochs unless they are kept.
     - The batch size is random, and an empty batch is a step like any other.
+    - No order is held beyond 2^20 examples.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
@@ -67,18 +67,13 @@ class BallsAndBins(DrawnBatches):
     (3, 6)
     """
 
-    dataset_size: int
-    batch_size: int
-    epochs: int
     order: str = "redrawn"
 
-    def __post_init__(self) -> None:
-        """Check the three counts and the order."""
-        validate_counts(
-            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
-        )
+    label = "balls-and-bins"
+    largest_batch_size = None
+
+    def _check_own(self) -> None:
         check_order(self.order)
-        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
 
     @property
     def bins(self) -> int:
@@ -89,11 +84,6 @@ class BallsAndBins(DrawnBatches):
     def steps_per_epoch(self) -> int:
         """Number of batches per epoch: the bins."""
         return self.bins
-
-    @property
-    def steps(self) -> int:
-        """Number of batches in the run: epochs * bins."""
-        return self.epochs * self.bins
 
     @property
     def participations(self) -> int:
@@ -110,15 +100,6 @@ class BallsAndBins(DrawnBatches):
         return self.dataset_size / self.bins
 
     @property
-    def largest_batch_size(self) -> None:
-        """None: only chance limits a batch."""
-
-    @property
-    def label(self) -> str:
-        """The scheme in three words."""
-        return "balls-and-bins"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         bins = pluralize(self.bins, "batch", "batches")
@@ -127,7 +108,7 @@ class BallsAndBins(DrawnBatches):
             "These choices are independent between examples, drawn once and kept for all epochs."
             if self.order == "kept"
             else "These choices are independent, between examples and between epochs.",
-            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            RANDOM_SIZE,
         )
 
     def describe(self) -> str:
@@ -141,30 +122,18 @@ class BallsAndBins(DrawnBatches):
         kept = ", the same in each" if self.order == "kept" else ""
         return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}{kept}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        # the name is older than the label: a key must go on to give the same batches
+        return "balls in bins", orderable(self.dataset_size), self.bins
 
-        Each epoch is one random order (see `randomness.permutation`), cut at random sizes that have the
-        distribution of the sizes of independent choices. It is never held beyond 2^20 examples.
-        """
-        source = keyed_stream_for(
-            # the name is older than the label: a key must go on to give the same batches
-            rng,
-            "balls in bins",
-            orderable(self.dataset_size),
-            self.bins,
-            start=start,
-            shard=shard,
-        )
-        batch = _epochs(
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """Each epoch is one random order, cut at random sizes as independent choices have them."""
+        return _epochs(
             source,
             self.bins,
             lambda stream: chosen_once(stream, self.dataset_size, self.bins),
             kept=self.order == "kept",
         )
-        return iterate_batches(batch, self.steps, start, shard)
 
     @property
     def finds_steps(self) -> bool:
@@ -172,9 +141,8 @@ class BallsAndBins(DrawnBatches):
         return True
 
     def _finder(self, rng: Randomness) -> Finder:
-        source = keyed_stream_for(rng, "balls in bins", orderable(self.dataset_size), self.bins)
         kept = self.order == "kept"
-        return _one_choice(source, self.dataset_size, self.bins, self.epochs, kept=kept)
+        return _one_choice(self._stream(rng), self.dataset_size, self.bins, self.epochs, kept=kept)
 
 
 BallsInBins = BallsAndBins
@@ -193,6 +161,8 @@ class RandomAllocation(DrawnBatches):
       equally likely.
     - These choices are independent, between examples and between epochs.
     - The batch size is random, and an empty batch is a step like any other.
+    - One participation is drawn as in `BallsAndBins`. More are held for one epoch if there are at most
+      2^22 of them in all; beyond, up to 16 for each example are found without holding them.
 
     Holds when: training adds its noise in every step, also after an empty batch, and divides by a
     fixed number, not by the size that was drawn.
@@ -220,6 +190,9 @@ class RandomAllocation(DrawnBatches):
     participations: int
     epochs: int
     dataset_size: int | None
+
+    label = "random allocation"
+    largest_batch_size = None
 
     def __init__(
         self,
@@ -254,15 +227,6 @@ class RandomAllocation(DrawnBatches):
         return self.dataset_size * self.participations / self.steps_per_epoch
 
     @property
-    def largest_batch_size(self) -> None:
-        """None: only chance limits a batch."""
-
-    @property
-    def label(self) -> str:
-        """The scheme in two words."""
-        return "random allocation"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         batches = (
@@ -271,7 +235,7 @@ class RandomAllocation(DrawnBatches):
         return (
             f"Every example is in exactly {batches} of every epoch, all choices equally likely.",
             "These choices are independent, between examples and between epochs.",
-            "The batch size is random; an empty batch is a step, and noise is added in it too.",
+            RANDOM_SIZE,
         )
 
     def describe(self) -> str:
@@ -284,29 +248,16 @@ class RandomAllocation(DrawnBatches):
         examples = f"each{_of(self.dataset_size)} is assigned to {steps}"
         return f"{self.label}: {examples}; {pluralize(self.epochs, 'epoch')}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run; see `BatchScheme.batches` for the arguments.
-
-        One participation is drawn as in `BallsAndBins`. More are held for one epoch if there are at most
-        2^22 of them in all; beyond, up to 16 for each example are found without holding them.
-        """
+    def _drawn_by(self) -> tuple[str | int, ...]:
         if self.dataset_size is None:
             raise InvalidArgument(
                 "dataset_size must be given to draw batches; got None. "
                 f"Use RandomAllocation(steps={self.steps_per_epoch}, ..., dataset_size=...)."
             )
-        source = keyed_stream_for(
-            rng,
-            self.label,
-            orderable(self.dataset_size),
-            self.steps_per_epoch,
-            start=start,
-            shard=shard,
-        )
-        batch = _epochs(source, self.steps_per_epoch, self._way(self.dataset_size))
-        return iterate_batches(batch, self.steps, start, shard)
+        return self.label, orderable(self.dataset_size), self.steps_per_epoch
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        return _epochs(source, self.steps_per_epoch, self._way(self._examples()))
 
     @property
     def finds_steps(self) -> bool:
@@ -316,11 +267,9 @@ class RandomAllocation(DrawnBatches):
     def _finder(self, rng: Randomness) -> Finder:
         if not self.finds_steps:
             return super()._finder(rng)
-        examples, steps = self._examples(), self.steps_per_epoch
-        source = keyed_stream_for(rng, self.label, orderable(examples), steps)
-        return _one_choice(source, examples, steps, self.epochs)
+        return _one_choice(self._stream(rng), self._examples(), self.steps_per_epoch, self.epochs)
 
-    def _way(self, dataset_size: int) -> Callable[[KeyedStream], Callable[[int], Indices]]:
+    def _way(self, dataset_size: int) -> Callable[[KeyedStream], Drawer]:
         """The function that draws the choices of one epoch."""
         steps, choices = self.steps_per_epoch, self.participations
         if choices == 1:
@@ -339,10 +288,10 @@ class RandomAllocation(DrawnBatches):
 def _epochs(
     source: KeyedStream,
     steps: int,
-    drawn: Callable[[KeyedStream], Callable[[int], Indices]],
+    drawn: Callable[[KeyedStream], Drawer],
     *,
     kept: bool = False,
-) -> Callable[[int], Indices]:
+) -> Drawer:
     """The batch of a step of the run, from what is drawn for each epoch or, if kept, for the first."""
     epoch_of = lru_cache(maxsize=1)(lambda epoch: drawn(source.derive("epoch", epoch)))
     return lambda step: epoch_of(0 if kept else step // steps)(step % steps)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,15 @@ __all__ = [
     "WHOLE",
     "PADDING",
     "BatchScheme",
+    "ALL_INDEPENDENT",
     "DrawnBatches",
+    "EpochBatches",
     "EpochScheme",
+    "Drawer",
     "Finder",
     "Indices",
+    "MISSED_OR_TWICE",
+    "RANDOM_SIZE",
     "Randomness",
     "Shard",
     "batches_per_epoch",
@@ -54,6 +60,9 @@ Shard: TypeAlias = "tuple[int, int]"
 Finder: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 """From positions to their uses: where each example is among the positions, and the step."""
 
+Drawer: TypeAlias = Callable[[int], Indices]
+"""From a step to its batch."""
+
 WHOLE: Shard = (0, 1)
 """The only worker."""
 
@@ -62,6 +71,10 @@ PADDING = -1
 
 STEPS_DONE = "It is the number of steps that are done."
 
+# what several schemes guarantee
+ALL_INDEPENDENT = "All these coin flips are independent, between examples and between batches."
+MISSED_OR_TWICE = "An example may miss an epoch, and may come twice in one."
+RANDOM_SIZE = "The batch size is random; an empty batch is a step, and noise is added in it too."
 
 MEANINGS = {
     "dataset_size": "It counts examples.",
@@ -149,6 +162,37 @@ class DrawnBatches(HintedKeywords):
 
     __slots__ = ()
 
+    label: ClassVar[str]
+    """The scheme in two or three words."""
+
+    if (
+        TYPE_CHECKING
+    ):  # fields of most schemes, of which a dataclass would take a property for a default
+
+        @property
+        def steps(self) -> int: ...
+        @property
+        def dataset_size(self) -> int | None: ...
+
+    def batches(
+        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
+    ) -> Iterator[Indices]:
+        """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments."""
+        drawer = self._drawer(self._stream(rng, start, shard))
+        return iterate_batches(drawer, self.steps, start, shard)
+
+    def _stream(self, rng: Randomness, start: int = 0, shard: Shard = WHOLE) -> KeyedStream:
+        """The random bits of a run, which settle its batches and the steps of its examples."""
+        return keyed_stream_for(rng, *self._drawn_by(), start=start, shard=shard)
+
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        """What random bits depend on besides the key; an error if no batches can be drawn."""
+        raise NotImplementedError
+
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """The function that draws the batch of a step."""
+        raise NotImplementedError
+
     def steps_of(self, index: int, rng: Randomness = None) -> Indices:
         """The steps whose batches hold one example, if `batches` draws with the same key.
 
@@ -196,8 +240,7 @@ class DrawnBatches(HintedKeywords):
         examples = self._positions(indices)
         if self._draws:
             check_key(rng)
-        plan: Any = self
-        if plan.steps == 0:
+        if self.steps == 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return self._finder(rng)(examples)
 
@@ -213,13 +256,12 @@ class DrawnBatches(HintedKeywords):
 
         What it works out for one call serves the next.
         """
-        plan: Any = self
 
         def found(examples: Indices) -> tuple[Indices, Indices]:
             order = np.argsort(examples)
             ascending = examples[order]
             where, steps = [], []
-            for step, batch in enumerate(plan.batches(rng)):
+            for step, batch in enumerate(self.batches(rng)):
                 first, last = np.searchsorted(batch, (ascending[0], ascending[-1] + 1))
                 inside = batch[first:last]
                 places = np.searchsorted(ascending, inside)  # each in range: the last is not passed
@@ -229,6 +271,12 @@ class DrawnBatches(HintedKeywords):
             return by_example(np.concatenate(where), np.concatenate(steps))
 
         return found
+
+    @property
+    def expected_batch_size(self) -> float | None:
+        """Number of examples in a full batch; the last of an epoch may hold fewer."""
+        largest = self.largest_batch_size
+        return None if largest is None else float(largest)
 
     @property
     def largest_batch_size(self) -> int | None:
@@ -260,10 +308,9 @@ class DrawnBatches(HintedKeywords):
         largest = self.largest_batch_size
         if largest is not None:
             return 0.0 if largest <= places else 1.0
-        plan: Any = self
         trials, rate = self._size_law()
         share = (places + 1) / trials
-        if share > 1.0 or rate == 0.0 or plan.steps == 0:
+        if share > 1.0 or rate == 0.0 or self.steps == 0:
             return 0.0
         if share <= rate:
             return 1.0
@@ -271,7 +318,7 @@ class DrawnBatches(HintedKeywords):
         gain = share * math.log(share / rate)
         if share < 1.0:
             gain += (1.0 - share) * (math.log1p(-share) - math.log1p(-rate))
-        exponent = math.log(plan.steps) - trials * gain * (1.0 - 1e-9)
+        exponent = math.log(self.steps) - trials * gain * (1.0 - 1e-9)
         return min(math.exp(min(exponent, 0.0)) * (1.0 + 1e-9), 1.0)
 
     def padded(
@@ -309,10 +356,9 @@ class DrawnBatches(HintedKeywords):
             )
         whole = count(physical_batch_size=size, hint=MEANINGS["physical_batch_size"])
         share = -(-whole // count(workers=workers))
-        dataset_size = getattr(self, "dataset_size", None)
         places = np.full(share, PADDING, dtype=np.int64)
         batch = tuple(indices) if has_entries(indices) else None
-        if batch is None or not all(_is_place(index, dataset_size) for index in batch):
+        if batch is None or not all(_is_place(index, self.dataset_size) for index in batch):
             raise WrongType(
                 f"indices must be whole numbers, those of a batch; got {short_repr(indices)}."
             )
@@ -324,19 +370,18 @@ class DrawnBatches(HintedKeywords):
 
     def _size_law(self) -> tuple[int, float]:
         """Trials and rate of a binomial law that no batch size exceeds, where chance alone limits it."""
-        plan: Any = self
-        if plan.dataset_size is None:
+        size = self.expected_batch_size
+        if self.dataset_size is None or size is None:
             raise InvalidArgument(
                 "dataset_size must be given to tell how large batches are; got None."
             )
-        return plan.dataset_size, plan.expected_batch_size / plan.dataset_size
+        return self.dataset_size, size / self.dataset_size
 
     def _examples(self) -> int:
         """How many examples there are, if the scheme was told."""
-        dataset_size: int | None = getattr(self, "dataset_size", None)
-        if dataset_size is None:
+        if self.dataset_size is None:
             raise InvalidArgument("dataset_size must be given to draw batches; got None.")
-        return dataset_size
+        return self.dataset_size
 
     def _position(self, index: int) -> int:
         """The position of an example, checked."""
@@ -349,6 +394,36 @@ class DrawnBatches(HintedKeywords):
     def _positions(self, indices: object) -> Indices:
         """Positions of examples, checked."""
         return different_positions(indices, self._examples())
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochBatches(DrawnBatches):
+    """Base of the schemes that use the examples once in every epoch, in batches of about one size."""
+
+    dataset_size: int
+    batch_size: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        """Check the three counts, then what else a scheme has, then the steps."""
+        validate_counts(
+            self, dataset_size=self.dataset_size, batch_size=self.batch_size, epochs=self.epochs
+        )
+        self._check_own()
+        count(least=0, steps=self.steps, hint="That is epochs times batches per epoch.")
+
+    def _check_own(self) -> None:
+        """Check the arguments that only this scheme has."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of batches per epoch: dataset_size / batch_size, rounded up."""
+        return batches_per_epoch(self.dataset_size, self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """Number of batches in the run: epochs * steps_per_epoch."""
+        return self.epochs * self.steps_per_epoch
 
 
 def _is_place(value: object, dataset_size: int | None) -> bool:

@@ -1,23 +1,21 @@
 """Poisson batches that are cut to a fixed physical size: for hardware that wants equal shapes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sharpdp._validate import invalid
 from sharpdp.batches.independent import settled_steps
 from sharpdp.batches.scheme import (
-    WHOLE,
+    ALL_INDEPENDENT,
+    MISSED_OR_TWICE,
+    Drawer,
     DrawnBatches,
     Indices,
-    Randomness,
-    Shard,
-    iterate_batches,
-    keyed_stream_for,
     pluralize,
     validate_counts,
 )
 from sharpdp.randomness.binomial import binomial_draws
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = ["TruncatedPoissonBatches"]
 
@@ -65,6 +63,8 @@ class TruncatedPoissonBatches(DrawnBatches):
     physical_batch_size: int
     steps: int
 
+    label = "truncated Poisson batches"
+
     def __init__(
         self,
         *,
@@ -100,19 +100,14 @@ class TruncatedPoissonBatches(DrawnBatches):
         return self.physical_batch_size
 
     @property
-    def label(self) -> str:
-        """The scheme in three words."""
-        return "truncated Poisson batches"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         return (
             f"Every example is drawn for every batch with probability {self.sample_rate:.12g}.",
-            "All these coin flips are independent, between examples and between batches.",
+            ALL_INDEPENDENT,
             f"At most {self.physical_batch_size:,} of the examples drawn are kept, chosen at random.",
             "Places that stay empty are padding; noise is added in every step.",
-            "An example may miss an epoch, and may come twice in one.",
+            MISSED_OR_TWICE,
         )
 
     def describe(self) -> str:
@@ -127,20 +122,15 @@ class TruncatedPoissonBatches(DrawnBatches):
         kept = f"at most {self.physical_batch_size:,} kept"
         return f"{self.label}: {pluralize(self.steps, 'step')} at {rate}, {kept}"
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run without padding; see `BatchScheme.batches` for the arguments.
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        return self.label, self.dataset_size, self.batch_size
 
-        A random choice from a random subset is a random subset: only the size is cut.
-        """
-        source = keyed_stream_for(
-            rng, self.label, self.dataset_size, self.batch_size, start=start, shard=shard
-        )
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """A random choice from a random subset is a random subset: only the size is cut."""
         size = binomial_draws(self.dataset_size, Fraction(self.batch_size, self.dataset_size))
 
         def batch(step: int) -> Indices:
             own = source.derive("step", step)
             return own.subset(self.dataset_size, min(size(own), self.physical_batch_size))
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch

@@ -1,7 +1,6 @@
 """Poisson batches in which examples have probabilities of their own, proportional to weights."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 from sharpdp._validate import count, invalid
 from sharpdp.batches.independent import PoissonBatches, settled_steps, settled_weights
 from sharpdp.batches.scheme import (
-    WHOLE,
+    ALL_INDEPENDENT,
+    MISSED_OR_TWICE,
+    RANDOM_SIZE,
+    Drawer,
     DrawnBatches,
     Indices,
-    Randomness,
-    Shard,
-    iterate_batches,
-    keyed_stream_for,
     pluralize,
 )
 from sharpdp.randomness.binomial import binomial_draws
+from sharpdp.randomness.keyed_stream import KeyedStream
 
 __all__ = ["WeightedPoissonBatches"]
 
@@ -64,6 +63,9 @@ class WeightedPoissonBatches(DrawnBatches):
     weights: tuple[float, ...]
     batch_size: int
     steps: int
+
+    label = "weighted Poisson batches"
+    largest_batch_size = None
 
     def __init__(
         self,
@@ -121,23 +123,14 @@ class WeightedPoissonBatches(DrawnBatches):
         return float(np.sum(self.rates))
 
     @property
-    def largest_batch_size(self) -> None:
-        """None: only chance limits a batch."""
-
-    @property
-    def label(self) -> str:
-        """The scheme in three words."""
-        return "weighted Poisson batches"
-
-    @property
     def guarantees(self) -> tuple[str, ...]:
         """Guarantees about the batches, one sentence each."""
         return (
             "Every example enters every batch with its own probability, proportional to its weight; "
             f"the largest one is {self.sample_rate:.12g}.",
-            "All these coin flips are independent, between examples and between batches.",
-            "The batch size is random; an empty batch is a step, and noise is added in it too.",
-            "An example may miss an epoch, and may come twice in one.",
+            ALL_INDEPENDENT,
+            RANDOM_SIZE,
+            MISSED_OR_TWICE,
         )
 
     def describe(self) -> str:
@@ -173,18 +166,13 @@ class WeightedPoissonBatches(DrawnBatches):
             raise invalid("index", "that of an example with a positive weight", index, hint)
         return PoissonBatches(sample_rate=rate, steps=self.steps)
 
-    def batches(
-        self, rng: Randomness = None, *, start: int = 0, shard: Shard = WHOLE
-    ) -> Iterator[Indices]:
-        """The batches of one run, empty ones included; see `BatchScheme.batches` for the arguments.
+    def _drawn_by(self) -> tuple[str | int, ...]:
+        return self.label, hashlib.shake_256(self._units.astype("<i8").tobytes()).hexdigest(16)
 
-        Poisson batches are drawn at the largest probability, and each example stays with its own
-        probability over that one.
-        """
+    def _drawer(self, source: KeyedStream) -> Drawer:
+        """Poisson batches at the largest probability, where each stays with its own over that one."""
         units = self._units
         largest = int(np.max(units))
-        plan = hashlib.shake_256(units.astype("<i8").tobytes()).hexdigest(16)
-        source = keyed_stream_for(rng, self.label, plan, start=start, shard=shard)
         size = binomial_draws(units.size, Fraction(largest, _UNITS))
 
         def batch(step: int) -> Indices:
@@ -192,4 +180,4 @@ class WeightedPoissonBatches(DrawnBatches):
             drawn = own.subset(units.size, size(own))
             return drawn[own.below(largest, drawn.size) < units[drawn]]
 
-        return iterate_batches(batch, self.steps, start, shard)
+        return batch

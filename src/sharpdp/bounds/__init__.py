@@ -4,7 +4,6 @@
 import sharpdp.bounds.allocation.kept_bins
 import sharpdp.bounds.allocation.theorems
 import sharpdp.bounds.correlated_noise.theorems
-import sharpdp.bounds.cyclic_poisson
 import sharpdp.bounds.degenerate
 import sharpdp.bounds.fixed_size.theorems
 import sharpdp.bounds.fixed_size.with_replacement
@@ -34,8 +33,7 @@ import sharpdp.bounds.shuffle_model.published.unbounded
 import sharpdp.bounds.shuffle_model.sampled_users
 import sharpdp.bounds.shuffle_model.unbounded_randomizer
 import sharpdp.bounds.shuffled_batches.buffered
-import sharpdp.bounds.shuffled_batches.theorems
-import sharpdp.bounds.weighted_poisson  # noqa: F401
+import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
 from sharpdp.bounds.registry import (
     Bound,
     PairCounts,

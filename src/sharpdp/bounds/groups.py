@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -46,6 +47,10 @@ __all__ = [
     "group_subset_lower",
 ]
 
+SampledGroup: TypeAlias = Grouped[DPSGD[PoissonBatches]]
+AllocatedGroup: TypeAlias = Grouped[DPSGD[BallsAndBins | RandomAllocation]]
+SubsetGroup: TypeAlias = Grouped[DPSGD[FixedSizeBatches]]
+
 TRAINED = (
     "batches are drawn as the scheme says, every record of a group independently; per-example gradients "
     "are clipped; noise is added in every step"
@@ -68,26 +73,17 @@ training_bound = partial(
 )
 
 
-def _over(mechanism: Grouped, *schemes: type) -> bool:
-    """True if a training run over one of these batch schemes is what is run."""
-    run = mechanism.mechanism
-    return type(run) is DPSGD and type(run.batches) in schemes
-
-
-def _run(mechanism: Grouped) -> tuple[DPSGD, float]:
-    """The training run and the length of one record's contribution, in deviations of the noise."""
-    run = mechanism.mechanism
-    assert isinstance(run, DPSGD)
-    return run, 1.0 / run.noise_multiplier
+def _mu(mechanism: Grouped[DPSGD]) -> float:
+    """The length of one record's contribution, in deviations of the noise."""
+    return 1.0 / mechanism.mechanism.noise_multiplier
 
 
 @bound(
     holds_when=f"the sensitivity is at most 1 between neighbors, and so k for groups; {REAL_NUMBERS}",
     attained_when="some groups differ by k, in one coordinate for Laplace noise, in every round",
     source="dong2022 Theorems 2.7 and 2.14; balle2018 Theorem 8",
-    applies=lambda mechanism: type(mechanism.mechanism) in (Gaussian, Laplace),
 )
-def group_noise_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_noise_tight(mechanism: Grouped[Gaussian | Laplace], adjacency: Adjacency) -> PairCounts:
     """Both sides of Gaussian or Laplace noise for groups of k: the sensitivity is k.
 
     Numerics: k / noise multiplier, or k / scale, is the nearest double.
@@ -98,15 +94,11 @@ def group_noise_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
     size, run = mechanism.group_size, mechanism.mechanism
     if isinstance(run, Gaussian):
         return ((GaussianPair(size / run.noise_multiplier), 1),)
-    assert isinstance(run, Laplace)
     return ((LaplacePair(size / run.scale), 1),)
 
 
-@training_bound(
-    source="ganesh2024 Theorem 3.1; choquette2024",
-    applies=lambda mechanism: _over(mechanism, PoissonBatches),
-)
-def group_poisson_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+@training_bound(source="ganesh2024 Theorem 3.1; choquette2024")
+def group_poisson_tight(mechanism: SampledGroup, adjacency: Adjacency) -> PairCounts:
     """Both sides of DP-SGD over Poisson batches for groups of k: the number drawn is binomial.
 
         P = sum over j of Bin(k, r)(j) N(j, s^2),   Q = N(0, s^2),   r = sample_rate
@@ -121,10 +113,8 @@ def group_poisson_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
     >>> group_poisson_tight(Grouped(run, 3), Adjacency.ADD_REMOVE)
     ((SampledGroupPair(mu=0.5, rate=0.25, group_size=3), 10),)
     """
-    run, mu = _run(mechanism)
-    scheme = run.batches
-    assert isinstance(scheme, PoissonBatches)
-    return ((_sampled(mu, scheme.sample_rate, mechanism.group_size), scheme.steps),)
+    scheme = mechanism.mechanism.batches
+    return ((_sampled(_mu(mechanism), scheme.sample_rate, mechanism.group_size), scheme.steps),)
 
 
 def _sampled(mu: float, rate: float, size: int) -> Pair:
@@ -138,9 +128,10 @@ def _sampled(mu: float, rate: float, size: int) -> Pair:
     f"{CONSTANTS}; {REAL_NUMBERS}",
     attained_when=f"the records of a group fill one batch after the other, and {ALIGNED}",
     source="chua2024 Section 3; dong2022 Theorem 2.7",
-    applies=lambda mechanism: _over(mechanism, DeterministicBatches),
 )
-def group_deterministic_tight(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_deterministic_tight(
+    mechanism: Grouped[DPSGD[DeterministicBatches]], adjacency: Adjacency
+) -> PairCounts:
     """Both sides of DP-SGD over deterministic batches for groups of k: they may share a batch.
 
         P = N(mu, 1), Q = N(0, 1) in each epoch,   mu = sqrt(k // B * B^2 + (k % B)^2) / s
@@ -155,13 +146,11 @@ def group_deterministic_tight(mechanism: Grouped, adjacency: Adjacency) -> PairC
     >>> group_deterministic_tight(Grouped(run, 4), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=2.0), 3),)
     """
-    run, mu = _run(mechanism)
-    scheme = run.batches
-    assert isinstance(scheme, DeterministicBatches)
+    scheme = mechanism.mechanism.batches
     whole, rest = divmod(mechanism.group_size, scheme.batch_size)
     distance = math.sqrt(whole * scheme.batch_size**2 + rest**2)
     sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    return ((GaussianPair(sensitivity * distance * mu), scheme.epochs),)
+    return ((GaussianPair(sensitivity * distance * _mu(mechanism)), scheme.epochs),)
 
 
 def _of_one(mechanism: Grouped, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
@@ -222,7 +211,7 @@ def group_of_one_lower(
     return pairs
 
 
-def _removed(mechanism: Grouped, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+def _removed(mechanism: SampledGroup, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
     """The same question about groups that are replaced by null records."""
     return mechanism, Adjacency.ZERO_OUT
 
@@ -230,11 +219,10 @@ def _removed(mechanism: Grouped, adjacency: Adjacency) -> tuple[Mechanism, Adjac
 @training_bound(
     adjacency=Adjacency.REPLACE_ONE,
     source="dong2022 Theorem 2.14",
-    applies=lambda mechanism: _over(mechanism, PoissonBatches),
     converts=_removed,
 )
 def group_replaced_upper(
-    mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
+    mechanism: SampledGroup, adjacency: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Upper side of DP-SGD over Poisson batches for groups of k with two values: through null records.
 
@@ -248,12 +236,8 @@ def group_replaced_upper(
     return tuple((chained([pair, pair.reverse()], width), count) for pair, count in pairs)
 
 
-def _opposable(mechanism: Grouped) -> bool:
-    if not _over(mechanism, PoissonBatches):
-        return False
-    run, _ = _run(mechanism)
-    assert isinstance(run.batches, PoissonBatches)
-    rate = run.batches.sample_rate
+def _opposable(mechanism: SampledGroup) -> bool:
+    rate = mechanism.mechanism.batches.sample_rate
     return rate < 1.0 and mechanism.group_size * math.log1p(-rate) > math.log(LEAST_WEIGHT)
 
 
@@ -263,17 +247,15 @@ def _opposable(mechanism: Grouped) -> bool:
     source="ganesh2024 Theorem 3.1; blackwell1953",
     applies=_opposable,
 )
-def group_opposed_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_opposed_lower(mechanism: SampledGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over Poisson batches for groups of k with two values: opposite gradients.
 
         sum over j of Bin(k, r)(j) N(j, s^2)   against   sum over j of Bin(k, r)(j) N(-j, s^2)
 
     Numerics: seen through cells of the line; see `pairs.normal_cells`.
     """
-    run, mu = _run(mechanism)
-    scheme, size = run.batches, mechanism.group_size
-    assert isinstance(scheme, PoissonBatches)
-    weights = _binomial_weights(size, scheme.sample_rate)
+    scheme, mu = mechanism.mechanism.batches, _mu(mechanism)
+    weights = _binomial_weights(mechanism.group_size, scheme.sample_rate)
     return ((_binned(weights, mu, -mu), scheme.steps),)
 
 
@@ -295,12 +277,9 @@ def _binned(weights: tuple[float, ...], step: float, other_step: float) -> Atomi
 @training_bound(
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     source="ganesh2024 Theorem 3.1; blackwell1953",
-    applies=lambda mechanism: (
-        _over(mechanism, BallsAndBins, RandomAllocation)
-        and getattr(mechanism.mechanism.batches, "order", "redrawn") == "redrawn"
-    ),
+    applies=lambda mechanism: getattr(mechanism.mechanism.batches, "order", "redrawn") == "redrawn",
 )
-def group_allocated_step_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_allocated_step_lower(mechanism: AllocatedGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation for groups of k, from the first step of each epoch.
 
     Each record of the group is in it with probability participations / steps, by itself. Ignoring all
@@ -310,19 +289,16 @@ def group_allocated_step_lower(mechanism: Grouped, adjacency: Adjacency) -> Pair
     >>> group_allocated_step_lower(Grouped(run, 5), Adjacency.ZERO_OUT)
     ((SampledGroupPair(mu=0.5, rate=0.25, group_size=5), 3),)
     """
-    run, mu = _run(mechanism)
-    scheme = run.batches
-    assert isinstance(scheme, BallsAndBins | RandomAllocation)
+    scheme = mechanism.mechanism.batches
     rate = scheme.participations / scheme.steps_per_epoch
-    return ((_sampled(mu, rate, mechanism.group_size), scheme.epochs),)
+    return ((_sampled(_mu(mechanism), rate, mechanism.group_size), scheme.epochs),)
 
 
 @training_bound(
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     source="dong2022 Theorem 2.7; blackwell1953",
-    applies=lambda mechanism: _over(mechanism, BallsAndBins, RandomAllocation),
 )
-def group_allocated_sum_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_allocated_sum_lower(mechanism: AllocatedGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation for groups of k, from the sum of an epoch's results.
 
     The sum has mean k times the participations with the group, 0 or the opposite without it, and variance
@@ -332,19 +308,15 @@ def group_allocated_sum_lower(mechanism: Grouped, adjacency: Adjacency) -> PairC
     >>> group_allocated_sum_lower(Grouped(run, 3), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=1.5), 1),)
     """
-    run, mu = _run(mechanism)
-    scheme = run.batches
-    assert isinstance(scheme, BallsAndBins | RandomAllocation)
+    scheme, mu = mechanism.mechanism.batches, _mu(mechanism)
     moved = mechanism.group_size * scheme.participations * mu / scheme.steps_per_epoch**0.5
     sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     return ((GaussianPair(sensitivity * moved), scheme.epochs),)
 
 
-def _hypergeometric(mechanism: Grouped) -> tuple[float, ...]:
+def _hypergeometric(mechanism: SubsetGroup) -> tuple[float, ...]:
     """How many of a group are in a subset of fixed size, from none on; empty if that is too unlikely."""
-    run, _ = _run(mechanism)
-    scheme, size = run.batches, mechanism.group_size
-    assert isinstance(scheme, FixedSizeBatches)
+    scheme, size = mechanism.mechanism.batches, mechanism.group_size
     others, drawn = scheme.dataset_size - size, scheme.batch_size
     if drawn > others or scheme.replacement:
         return ()
@@ -357,8 +329,8 @@ def _hypergeometric(mechanism: Grouped) -> tuple[float, ...]:
     return tuple(weights)
 
 
-def _drawn_in_subsets(mechanism: Grouped) -> bool:
-    return _over(mechanism, FixedSizeBatches) and bool(_hypergeometric(mechanism))
+def _drawn_in_subsets(mechanism: SubsetGroup) -> bool:
+    return bool(_hypergeometric(mechanism))
 
 
 @training_bound(
@@ -367,15 +339,15 @@ def _drawn_in_subsets(mechanism: Grouped) -> bool:
     source="ganesh2024; blackwell1953",
     applies=_drawn_in_subsets,
 )
-def group_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_subset_lower(mechanism: SubsetGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets for groups of k: all other records contribute nothing.
 
         sum over j of w_j N(j, s^2)   against   N(0, s^2),   w the hypergeometric law of the number drawn
 
     Numerics: seen through cells of the line; see `pairs.normal_cells`.
     """
-    run, mu = _run(mechanism)
-    return ((_binned(_hypergeometric(mechanism), mu, 0.0), run.batches.steps),)
+    weights, steps = _hypergeometric(mechanism), mechanism.mechanism.batches.steps
+    return ((_binned(weights, _mu(mechanism), 0.0), steps),)
 
 
 @training_bound(
@@ -384,7 +356,7 @@ def group_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
     source="balle2018subsampling Section 5; blackwell1953",
     applies=_drawn_in_subsets,
 )
-def group_opposed_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_opposed_subset_lower(mechanism: SubsetGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets for groups of k: all others contribute the opposite.
 
         sum over j of w_j N(2 j, s^2)   against   sum over j of w_j N(j, s^2),   replace-one: N(0, s^2)
@@ -393,6 +365,7 @@ def group_opposed_subset_lower(mechanism: Grouped, adjacency: Adjacency) -> Pair
 
     Numerics: seen through cells of the line; see `pairs.normal_cells`.
     """
-    run, mu = _run(mechanism)
+    weights, steps = _hypergeometric(mechanism), mechanism.mechanism.batches.steps
+    mu = _mu(mechanism)
     other = 0.0 if adjacency is Adjacency.REPLACE_ONE else mu
-    return ((_binned(_hypergeometric(mechanism), 2.0 * mu, other), run.batches.steps),)
+    return ((_binned(weights, 2.0 * mu, other), steps),)

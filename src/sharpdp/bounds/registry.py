@@ -11,14 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, TypeVar, get_args
+from functools import cached_property, reduce
+from operator import or_
+from types import MappingProxyType, UnionType
+from typing import Any, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from sharpdp._validate import invalid
 from sharpdp.batches.scheme import BatchScheme
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
-from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
+from sharpdp.mechanisms.composed import Adjacency, Grouped, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.training import DPSGD
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
@@ -49,6 +51,7 @@ ROUGH_WIDTH = 2e-3
 """Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
 Condition = Callable[[Any], bool]
 Rounds = Callable[[Any, Adjacency], int]
+Kinds: TypeAlias = "Mapping[type, Kinds | None]"
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
 
 REAL_NUMBERS = "arithmetic on sums and noise is exact, and timing reveals nothing"
@@ -103,8 +106,8 @@ class Bound:
 
     Args:
         name: That of its function; it ends in the side.
-        of: The kinds of mechanism that it bounds.
-        batch_scheme: For training runs, the kinds of batch scheme; else empty.
+        about: The kinds of mechanism that it bounds, such as ``DPSGD[PoissonBatches]``: classes, some of
+            them with what is run over in brackets.
         sides: Lower, upper, or both.
         rigor: What stands behind it.
         adjacency: The notions of neighboring data sets for which it holds.
@@ -138,8 +141,7 @@ class Bound:
     """
 
     name: str
-    of: tuple[type[Mechanism], ...]
-    batch_scheme: tuple[type[BatchScheme], ...]
+    about: tuple[Any, ...]
     sides: tuple[Side, ...]
     rigor: Rigor
     adjacency: tuple[Adjacency, ...]
@@ -160,6 +162,21 @@ class Bound:
     factors: Rounds | None = None
     degenerate: bool = False
     base: "Bound | None" = None
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The classes of what it bounds, each with those of what is run over, none for any."""
+        return _by_class(self.about)
+
+    @property
+    def of(self) -> tuple[type[Mechanism], ...]:
+        """The kinds of mechanism that it bounds, whatever they are run over."""
+        return tuple(self.kinds)
+
+    @property
+    def batch_scheme(self) -> tuple[type[BatchScheme], ...]:
+        """For DP-SGD, the kinds of batch scheme; else empty."""
+        return tuple(self.kinds.get(DPSGD) or ())
 
     def __call__(
         self, mechanism: Mechanism, adjacency: Adjacency, *, width: float = STANDARD_WIDTH
@@ -324,9 +341,7 @@ class Bound:
         Returns:
             Whether the theorem says something about it, for some notion of neighbors.
         """
-        if type(mechanism) not in self.of or mechanism.degenerate is not self.degenerate:
-            return False
-        if isinstance(mechanism, DPSGD) and type(mechanism.batches) not in self.batch_scheme:
+        if not _is_among(mechanism, self.kinds) or mechanism.degenerate is not self.degenerate:
             return False
         with self._asking_ours():
             return self.applies is None or self.applies(mechanism)
@@ -378,9 +393,9 @@ def bound(
     side.
 
     Args:
-        of: One kind of mechanism or several; by default what the first parameter is annotated with.
-            Other arguments are those of `Bound`.
-        batch_scheme: One kind of batch scheme or several.
+        of: One kind of mechanism or several; by default what the first parameter is annotated with, such
+            as ``DPSGD[PoissonBatches]``. Other arguments are those of `Bound`.
+        batch_scheme: One kind of batch scheme or several, if that has none in brackets.
         adjacency: One notion of neighbors or several; by default the only one that the mechanism has.
         holds_when: What must be ensured for the upper side.
         attained_when: What attains the lower side.
@@ -418,17 +433,18 @@ def bound(
             raise InvalidArgument(
                 f"the name of a bound must end in _lower, _upper or _tight; got {own_name!r}."
             )
-        kinds = kinds_of(theorem) if of is None else _listed(of)
+        about = kinds_of(theorem) if of is None else _listed(of)
+        if batch_scheme:
+            about = tuple(_over(kind, _listed(batch_scheme)) for kind in about)
         if proof and outside(theorem):
             hint = "It names a page of sharpdp: say in source where the proof is."
             raise invalid("proof", "left out for theorems from outside sharpdp", proof, hint)
         entry = Bound(
             own_name,
-            kinds,
-            _listed(batch_scheme),
+            about,
             sides,
             rigor_of(theorem, Rigor.UNREVIEWED if proof else Rigor.CERTIFIED),
-            _only_notion(kinds) if adjacency is None else _listed(adjacency),
+            _only_notion(about) if adjacency is None else _listed(adjacency),
             holds_when if Side.UPPER in sides else "",
             attained_when if Side.LOWER in sides else "",
             source,
@@ -532,12 +548,13 @@ def sides_of(name: str) -> tuple[Side, ...]:
     return suffixes.get(name.rpartition("_")[2], ())
 
 
-def kinds_of(theorem: Callable[..., object]) -> tuple[type[Mechanism], ...]:
+def kinds_of(theorem: Callable[..., object]) -> tuple[Any, ...]:
     """The kinds of mechanism that the first parameter of a theorem is annotated with.
 
-    >>> def never_upper(mechanism: DPSGD | Sequence, adjacency: Adjacency): ...
-    >>> [kind.__name__ for kind in kinds_of(never_upper)]
-    ['DPSGD', 'Sequence']
+    >>> from sharpdp.batches import PoissonBatches
+    >>> def never_upper(mechanism: DPSGD[PoissonBatches] | Sequence, adjacency: Adjacency): ...
+    >>> len(kinds_of(never_upper)), kinds_of(never_upper)[1].__name__
+    (2, 'Sequence')
     """
     annotations = inspect.get_annotations(theorem, eval_str=True)
     parameter = next(iter(inspect.signature(theorem).parameters))
@@ -546,7 +563,49 @@ def kinds_of(theorem: Callable[..., object]) -> tuple[type[Mechanism], ...]:
             f"of must be stated where the first parameter of a theorem has no annotation; got "
             f"{theorem.__name__}({parameter}, ...). Try {parameter}: Gaussian."
         )
-    return get_args(annotations[parameter]) or (annotations[parameter],)
+    return _alternatives(annotations[parameter])
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; anything else by itself."""
+    is_union = get_origin(annotation) in (Union, UnionType)
+    return get_args(annotation) if is_union else (annotation,)
+
+
+def _by_class(about: tuple[Any, ...]) -> Kinds:
+    """The classes, each with those in its brackets; of DP-SGD every theorem names the batches.
+
+    >>> from sharpdp.batches import PoissonBatches
+    >>> _by_class((Grouped[DPSGD[PoissonBatches]], DPSGD)) == {
+    ...     Grouped: {DPSGD: {PoissonBatches: None}},
+    ...     DPSGD: {},
+    ... }
+    True
+    """
+    inside: dict[type, tuple[Any, ...]] = {}
+    for kind in about:
+        parts = get_args(kind)
+        name = get_origin(kind) or kind
+        inside[name] = inside.get(name, ()) + (_alternatives(*parts) if parts else ())
+    return {
+        name: _by_class(parts) if parts or name is DPSGD else None for name, parts in inside.items()
+    }
+
+
+def _is_among(run: Any, kinds: Kinds) -> bool:
+    """Whether a mechanism is of these very classes, and what it is run over, too."""
+    if type(run) not in kinds:
+        return False
+    inner = kinds[type(run)]
+    if inner is None:
+        return True
+    over = "mechanism" if isinstance(run, Grouped) else "batches"
+    return _is_among(getattr(run, over, None), inner)
+
+
+def _over(kind: Any, schemes: tuple[type[BatchScheme], ...]) -> Any:
+    """DP-SGD over one of these batch schemes; any other kind as it is."""
+    return kind[reduce(or_, schemes)] if kind is DPSGD else kind
 
 
 def register_once(registered: dict[str, Entry], entry: Entry, kind: str) -> None:
@@ -567,8 +626,9 @@ def append_to_docstring(theorem: object, paragraphs: Iterable[tuple[str, str]]) 
     theorem.__doc__ = "\n\n".join((text, *titled))
 
 
-def _only_notion(kinds: tuple[type[Mechanism], ...]) -> tuple[Adjacency, ...]:
+def _only_notion(about: tuple[Any, ...]) -> tuple[Adjacency, ...]:
     """The notion of neighbors that these kinds of mechanism have; a property is one of the instance."""
+    kinds: list[type[Mechanism]] = [get_origin(kind) or kind for kind in about]
     stated: list[object] = [kind.adjacencies for kind in kinds]
     notions = {each if isinstance(each, tuple) else (Adjacency.NEIGHBORS,) for each in stated}
     if DPSGD in kinds or len(notions) > 1:
@@ -629,13 +689,10 @@ def bounds_for(
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    kind = type(mechanism)
-    scheme = type(mechanism.batches) if isinstance(mechanism, DPSGD) else None
     about = [
         entry
         for entry in all_bounds()
-        if kind in entry.of
-        and (scheme is None or scheme in entry.batch_scheme)
+        if _is_among(mechanism, entry.kinds)
         and entry.name not in without
         and entry.applies_to(mechanism)
     ]

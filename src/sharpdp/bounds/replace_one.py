@@ -9,6 +9,7 @@ docs/groups.md.
 from __future__ import annotations
 
 from functools import partial
+from typing import TypeAlias
 
 from sharpdp.batches import (
     BallsAndBins,
@@ -33,6 +34,11 @@ __all__ = [
     "through_null_record_upper",
 ]
 
+Allocated: TypeAlias = DPSGD[BallsAndBins | RandomAllocation]
+Converted: TypeAlias = DPSGD[
+    BallsAndBins | BufferedShuffle | CyclicPoissonBatches | RandomAllocation | ShuffledBatches
+]
+
 OPPOSED = (
     "both values have a gradient as long as the clipping norm, in opposite directions that are the same "
     "in every step"
@@ -45,15 +51,13 @@ bound = partial(
     f"added in every step; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when=OPPOSED,
 )
-allocation_bound = partial(bound, batch_scheme=(BallsAndBins, RandomAllocation))
 
 
 @bound(
-    batch_scheme=PoissonBatches,
     source="zhu2022 Theorem 11; dong2022 Theorem 2.14",
     proof="groups",
 )
-def poisson_replaced_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def poisson_replaced_tight(mechanism: DPSGD[PoissonBatches], adjacency: Adjacency) -> PairCounts:
     """Both sides of DP-SGD over Poisson batches with one record replaced: opposite gradients.
 
         P = (1 - r) N(0, s^2) + r N(1, s^2),   Q = (1 - r) N(0, s^2) + r N(-1, s^2)
@@ -69,26 +73,15 @@ def poisson_replaced_tight(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     ((OpposedPair(mu=0.5, rate=0.25), 10),)
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     return ((opposed(1 / mechanism.noise_multiplier, scheme.sample_rate), scheme.steps),)
 
 
-def _null_record(mechanism: DPSGD, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+def _null_record(mechanism: Converted, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
     """The same question about a record that is replaced by a null record."""
     return mechanism, Adjacency.ZERO_OUT
 
 
-converted_bound = partial(
-    bound,
-    batch_scheme=(
-        BallsAndBins,
-        BufferedShuffle,
-        CyclicPoissonBatches,
-        RandomAllocation,
-        ShuffledBatches,
-    ),
-    converts=_null_record,
-)
+converted_bound = partial(bound, converts=_null_record)
 
 
 @converted_bound(
@@ -96,7 +89,7 @@ converted_bound = partial(
     source="dong2022 Theorem 2.14; vadhan2023 for blocks of an epoch",
 )
 def through_null_record_upper(
-    mechanism: DPSGD, adjacency: Adjacency, pairs: PairCounts, width: float
+    mechanism: Converted, adjacency: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Upper side of a replaced record by group privacy: from one value to a null record to the other.
 
@@ -118,17 +111,17 @@ def through_null_record_upper(
     source="blackwell1953",
 )
 def null_value_lower(
-    mechanism: DPSGD, adjacency: Adjacency, pairs: PairCounts, width: float
+    mechanism: Converted, adjacency: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Lower side of a replaced record: one of its values may be that of a null record."""
     return pairs
 
 
-@allocation_bound(
+@bound(
     source="blackwell1953; zhu2022 Theorem 11",
     applies=lambda mechanism: getattr(mechanism.batches, "order", "redrawn") == "redrawn",
 )
-def opposed_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def opposed_step_lower(mechanism: Allocated, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation with one record replaced, from first steps.
 
     The record is in it with probability participations / steps. Ignoring all other steps is a
@@ -139,13 +132,12 @@ def opposed_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     ((OpposedPair(mu=0.5, rate=0.25), 3),)
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, BallsAndBins | RandomAllocation)
     rate = scheme.participations / scheme.steps_per_epoch
     return ((opposed(1 / mechanism.noise_multiplier, rate), scheme.epochs),)
 
 
-@allocation_bound(source="dong2022 Theorem 2.7; blackwell1953")
-def opposed_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+@bound(source="dong2022 Theorem 2.7; blackwell1953")
+def opposed_sum_lower(mechanism: Allocated, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation with one record replaced, from the sum of an epoch.
 
     The sum has mean +k or -k, k the participations, and variance steps s^2.
@@ -155,6 +147,5 @@ def opposed_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     ((GaussianPair(mu=1.0), 1),)
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, BallsAndBins | RandomAllocation)
     mu = 2 * scheme.participations / (mechanism.noise_multiplier * scheme.steps_per_epoch**0.5)
     return ((GaussianPair(mu), scheme.epochs),)

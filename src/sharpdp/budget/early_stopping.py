@@ -73,14 +73,7 @@ class ExPostEpsilon(Tabular):
         return self.epsilons[bisect_left(self.checkpoints, taken)]
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
-        """The checkpoints with their shares of delta and upper bounds on epsilon.
-
-        Args:
-            **asked: Nothing.
-
-        Returns:
-            One dictionary per checkpoint.
-        """
+        """The checkpoints with their shares of delta and upper bounds on epsilon; nothing is asked."""
         rows = zip(self.checkpoints, self.shares, self.epsilons, strict=True)
         return [
             {"steps": steps, "delta": share, "epsilon_upper": epsilon}

@@ -715,14 +715,10 @@ class Ledger(Tabular):
         return float(self._composed(running, cohort).lower) > self.epsilon
 
     def records(self, **asked: Any) -> list[dict[str, Any]]:
-        """The releases as dictionaries, in the order in which they were added.
+        """The releases as dictionaries, in the order in which they were added; nothing more is asked.
 
-        Args:
-            **asked: Nothing more is asked.
-
-        Returns:
-            For each release its number, time, run, note, cohort, records per unit, costs in an adaptive
-            ledger, and whether it was beyond the budget.
+        Each has its number, time, run, note, cohort, records per unit, costs in an adaptive ledger, and
+        whether it was beyond the budget.
         """
         return [
             {

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from sharpdp._validate import LARGEST_COUNT, HintedKeywords, count, has_entries, invalid, short_repr
 from sharpdp.bracket import Rigor
@@ -397,8 +397,16 @@ class Sequence(Mechanism):
         return _merged(piece for mechanism in self.mechanisms for piece in mechanism.pieces())
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVariable
+
+    Run = TypeVariable("Run", bound=Mechanism, default=Mechanism, covariant=True)
+else:
+    Run = TypeVar("Run", bound=Mechanism, covariant=True)
+
+
 @dataclass(frozen=True)
-class Grouped(Mechanism):
+class Grouped(Mechanism, Generic[Run]):
     """A mechanism, seen by a group: neighbors differ in up to `group_size` records.
 
     It runs what the mechanism runs. `account(mechanism, group_size=k)` asks for it part by part.
@@ -421,7 +429,7 @@ class Grouped(Mechanism):
     'groups of 4 in Gaussian noise (noise multiplier 2)'
     """
 
-    mechanism: Mechanism
+    mechanism: Run
     group_size: int
 
     def __post_init__(self) -> None:

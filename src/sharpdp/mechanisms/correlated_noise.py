@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from sharpdp._validate import HintedKeywords, count, invalid, short_repr
 from sharpdp.batches.cyclic import CyclicPoissonBatches
@@ -91,8 +92,14 @@ class MinSeparation(HintedKeywords):
         )
 
 
+if TYPE_CHECKING:
+    from sharpdp.mechanisms.training import Scheme as Positions
+else:  # what plans may hold is read from the bound
+    Positions = TypeVar("Positions", bound=BatchScheme | MinSeparation, covariant=True)
+
+
 @dataclass(frozen=True)
-class CorrelatedNoise(BatchQueries):
+class CorrelatedNoise(BatchQueries[Positions]):
     """DP-SGD whose noise is correlated over steps by a strategy matrix: DP-FTRL, the matrix mechanism.
 
     In each step, the gradients of the batch are clipped to l2 norm at most ``clip`` and summed: x_t. The
@@ -132,7 +139,7 @@ class CorrelatedNoise(BatchQueries):
     'correlated noise, deterministic batches'
     """
 
-    batches: BatchScheme | MinSeparation
+    batches: Positions
     strategy: Strategy = field(kw_only=True)
 
     def __post_init__(self) -> None:

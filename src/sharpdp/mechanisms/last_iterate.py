@@ -16,10 +16,9 @@ from sharpdp._validate import (
 )
 from sharpdp.batches.independent import PoissonBatches
 from sharpdp.batches.partitioned import DeterministicBatches, ShuffledBatches
-from sharpdp.batches.scheme import BatchScheme
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Parts
-from sharpdp.mechanisms.training import BatchQueries, check_one_order
+from sharpdp.mechanisms.training import BatchQueries, Scheme, check_one_order
 
 __all__ = ["LastIterate", "SmoothLoss"]
 
@@ -177,7 +176,7 @@ def _up(*factors: float, plus: float = 0.0) -> float:
 
 
 @dataclass(frozen=True)
-class LastIterate(BatchQueries):
+class LastIterate(BatchQueries[Scheme]):
     """Noisy gradient descent of which only the last model is released.
 
     Each step takes a batch, sums the gradients of its records, adds Gaussian noise of standard deviation
@@ -226,7 +225,7 @@ class LastIterate(BatchQueries):
     0.9
     """
 
-    batches: BatchScheme
+    batches: Scheme
     learning_rate: float | None = field(default=None, kw_only=True)
     loss: SmoothLoss | None = field(default=None, kw_only=True)
     diameter: float | None = field(default=None, kw_only=True)
@@ -343,7 +342,7 @@ class LastIterate(BatchQueries):
         """This run, once."""
         return ((self, 1),)
 
-    def stopped_after(self, steps: int) -> LastIterate:
+    def stopped_after(self, steps: int) -> LastIterate[Scheme]:
         """The run ended after ``steps`` steps, its last model then being the one released.
 
         Over deterministic batches it counts as ended with the epoch, which is no better: the worst record

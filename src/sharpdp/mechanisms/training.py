@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sharpdp._validate import count, invalid, short_repr, zero_or_scale
 from sharpdp.batches.buffered import BufferedShuffle
@@ -21,6 +21,7 @@ __all__ = [
     "ADJACENCIES",
     "DPSGD",
     "BatchQueries",
+    "Scheme",
     "check_one_order",
     "check_trains",
     "known_seed",
@@ -54,6 +55,13 @@ for, and holds if these numbers are constants that were chosen without looking a
 
 Queries = TypeVar("Queries", bound="BatchQueries")
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVariable
+
+    Scheme = TypeVariable("Scheme", bound=BatchScheme, default=BatchScheme, covariant=True)
+else:
+    Scheme = TypeVar("Scheme", bound=BatchScheme, covariant=True)
+
 
 def known_seed(scheme: object) -> int | None:
     """The seed from which the orders of deterministic batches followed; None for all other batches."""
@@ -71,7 +79,7 @@ def check_one_order(scheme: object, hint: str) -> None:
 
 
 @dataclass(frozen=True)
-class BatchQueries(Mechanism):
+class BatchQueries(Mechanism, Generic[Scheme]):
     """Adaptive linear queries on batches: each step releases a noisy sum over the batch of the step.
 
     In each step, a function of one record, with values of l2 norm at most 1, is chosen after seeing
@@ -100,14 +108,15 @@ class BatchQueries(Mechanism):
     True
     """
 
-    batches: BatchScheme
+    batches: Scheme
     noise_multiplier: float = field(kw_only=True)
 
     def __post_init__(self) -> None:
         """Check both fields."""
-        if isinstance(self.batches, type) or not isinstance(self.batches, BatchScheme):
+        given: object = self.batches
+        if isinstance(given, type) or not isinstance(given, BatchScheme):
             raise WrongType(
-                f"batches must be a batch scheme; got {short_repr(self.batches)}. "
+                f"batches must be a batch scheme; got {short_repr(given)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
         clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)
@@ -227,7 +236,7 @@ class BatchQueries(Mechanism):
 
 
 @dataclass(frozen=True)
-class DPSGD(BatchQueries):
+class DPSGD(BatchQueries[Scheme]):
     """Stochastic gradient descent with clipped per-example gradients and Gaussian noise.
 
     In each step the gradients of the batch are clipped to l2 norm at most C and summed, and to

@@ -7,7 +7,7 @@ computed in exact fractions and rounded once, to the safe side.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp import notebook
-from sharpdp._validate import elementwise, is_among, nonnegative, probability, short_repr
+from sharpdp._validate import elementwise, nonnegative, probability, short_repr
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Mixture
 from sharpdp.mixtures.advanced_joint_concavity import (
@@ -39,6 +39,7 @@ from sharpdp.mixtures.inequalities import (
 from sharpdp.numerics.special import exp_down
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
+from sharpdp.tabular import NamedRows, Plotted
 from sharpdp.text_table import table_lines
 from sharpdp.tradeoff.exact import down, up
 from sharpdp.tradeoff.polyline import Polyline
@@ -109,7 +110,7 @@ class Inequality:
 
 
 @dataclass(frozen=True)
-class MixtureComparison:
+class MixtureComparison(NamedRows[Inequality], Plotted):
     """What is known about one mixture, by inequality; the first row is the mixture itself.
 
     Args:
@@ -130,21 +131,6 @@ class MixtureComparison:
     def quantity(self) -> str:
         """What the values are: fnr at a false-positive rate, delta at an epsilon."""
         return "fnr" if self.given == "fpr" else "delta"
-
-    def __iter__(self) -> Iterator[Inequality]:
-        """The inequalities, one after the other."""
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """How many inequalities there are."""
-        return len(self.rows)
-
-    def __getitem__(self, name: str) -> Inequality:
-        """The row of that name."""
-        for row in self.rows:
-            if is_among((row.name,), name):
-                return row
-        raise KeyError(f"there is no row {name!r}; there are {[row.name for row in self.rows]}")
 
     def values(self, row: Inequality) -> tuple[float, ...]:
         """The values of one row at everything that was asked for.
@@ -225,19 +211,7 @@ class MixtureComparison:
         }
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw all curves (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes of matplotlib nor None.
-        """
+        """Draw all curves (needs the extra `plots`)."""
         from sharpdp.plots import mixture
 
         return mixture(self, ax=ax, title=title)

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, TypeAlias, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -133,10 +133,15 @@ def arguments(made: Maker) -> dict[str, inspect.Parameter]:
     """
     parameters = inspect.signature(made, eval_str=True).parameters
     return {
-        name: parameter
+        name: parameter.replace(annotation=_bound_of(parameter.annotation))
         for name, parameter in parameters.items()
         if not _is_function(parameter.annotation)
     }
+
+
+def _bound_of(annotation: Any) -> Any:
+    """What fits where a class leaves a kind open, such as that of its batch scheme."""
+    return annotation.__bound__ if isinstance(annotation, TypeVar) else annotation
 
 
 def _is_function(annotation: Any) -> bool:

@@ -46,7 +46,7 @@ from sharpdp.mechanisms.given_name import named_by_author, quoted
 from sharpdp.numerics.special import Array, add_up, exp_up, probability_ends
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.tabular import Tabular
+from sharpdp.tabular import Plotted, Tabular
 from sharpdp.tradeoff.divergences import DIVERGENCES, length, limit, of_function, renyi
 from sharpdp.tradeoff.enclosure import enclosing, line_at, sticks_between
 from sharpdp.tradeoff.exact import (
@@ -82,7 +82,7 @@ LARGEST_EPSILON = 700.0
 
 @underflow_is_zero_in_methods
 @dataclass(frozen=True, repr=False)
-class TradeoffCurve(Mechanism, Tabular):
+class TradeoffCurve(Mechanism, Tabular, Plotted):
     """The smallest false-negative rate of any attack at each false-positive rate, enclosed.
 
     Made by its class methods, or by ``answer.tradeoff()``. The null hypothesis is Q, the data without
@@ -914,20 +914,7 @@ class TradeoffCurve(Mechanism, Tabular):
         ]
 
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
-        """Draw the curve with its bracket as a band (needs the extra `plots`).
-
-        Args:
-            ax: Matplotlib axes to draw on; None for a new figure.
-            title: Heading of the picture; None for none, "auto" for its own.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            WrongType: ax is neither axes nor None.
-            NotCertified: double precision is not enough for the pair or guarantee behind the curve.
-        """
+        """Draw the curve with its bracket as a band (needs the extra `plots`)."""
         from sharpdp import plots
 
         if self.oracle.guarantee is None:

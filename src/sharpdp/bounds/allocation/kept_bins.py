@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from math import sqrt
 
-from sharpdp.batches import BallsAndBins
+from sharpdp.batches import BallsAndBins, RandomAllocation
 from sharpdp.bounds.allocation.largest_ratio import (
     MOST_MU,
     largest_ratio_above,
@@ -47,37 +47,31 @@ _OUTWARDS = {Side.UPPER: 1.0 - 2.0**-50, Side.LOWER: 1.0 + 2.0**-50}
 """Less noise reveals more: factors beyond what a square root and a quotient are off by."""
 
 
-def _scheme(mechanism: DPSGD) -> BallsAndBins:
-    scheme = mechanism.batches
-    assert isinstance(scheme, BallsAndBins)
-    return scheme
-
-
-def keeps_bins(mechanism: DPSGD) -> bool:
+def keeps_bins(mechanism: DPSGD[BallsAndBins | RandomAllocation]) -> bool:
     """True if several epochs have the same bins."""
     scheme = mechanism.batches
     return isinstance(scheme, BallsAndBins) and scheme.order == "kept" and scheme.epochs > 1
 
 
-def _noise(mechanism: DPSGD, side: Side) -> float:
+def _noise(mechanism: DPSGD[BallsAndBins], side: Side) -> float:
     """The noise of the one epoch that reveals as much, rounded to the safe side."""
-    return mechanism.noise_multiplier / sqrt(_scheme(mechanism).epochs) * _OUTWARDS[side]
+    return mechanism.noise_multiplier / sqrt(mechanism.batches.epochs) * _OUTWARDS[side]
 
 
-def _lead(mechanism: DPSGD) -> float:
+def _lead(mechanism: DPSGD[BallsAndBins]) -> float:
     """How far the record's bin is ahead of all others, in deviations; zero if that is not to be asked."""
-    if not keeps_bins(mechanism) or _scheme(mechanism).bins == 1:
+    if not keeps_bins(mechanism) or mechanism.batches.bins == 1:
         return 0.0
     mu = 1.0 / _noise(mechanism, Side.UPPER)
-    return lead(mu, _scheme(mechanism).bins) if mu <= MOST_MU else 0.0
+    return lead(mu, mechanism.batches.bins) if mu <= MOST_MU else 0.0
 
 
-def _stands_out(mechanism: DPSGD) -> bool:
+def _stands_out(mechanism: DPSGD[BallsAndBins]) -> bool:
     """True if the largest likelihood ratio says almost everything for many deltas."""
     return _lead(mechanism) >= 1.5
 
 
-def _tabulated(mechanism: DPSGD) -> bool:
+def _tabulated(mechanism: DPSGD[BallsAndBins]) -> bool:
     """True if bins are kept, and likelihood ratios of the one epoch fit on a grid of doubles.
 
     With so little noise that the largest ratio says almost everything for all deltas, tables are coarser.
@@ -87,12 +81,14 @@ def _tabulated(mechanism: DPSGD) -> bool:
     return LEAST_NOISE <= _noise(mechanism, Side.LOWER) <= MOST_NOISE
 
 
-def _few_bins(mechanism: DPSGD) -> bool:
+def _few_bins(mechanism: DPSGD[BallsAndBins]) -> bool:
     """True if the pair itself can be tabulated."""
-    return _tabulated(mechanism) and _scheme(mechanism).bins <= MOST_STEPS
+    return _tabulated(mechanism) and mechanism.batches.bins <= MOST_STEPS
 
 
-def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> PairCounts:
+def _one_epoch(
+    mechanism: DPSGD[BallsAndBins], side: Side, width: float = STANDARD_WIDTH
+) -> PairCounts:
     """One epoch with less noise; both sides share the values of the profile, which take long.
 
     Those for mu, rounded up, are made safe for the true one below it: where no result is farther than 40
@@ -100,7 +96,7 @@ def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> P
     e^r, r = (40 + mu) times what mu is off by, and e^-r H(e^r x) is below the true profile.
     """
     # fewer bins are less private: the mean of fewer ratios is above that of more
-    bins = min(_scheme(mechanism).bins, MOST_STEPS)
+    bins = min(mechanism.batches.bins, MOST_STEPS)
     noise = _noise(mechanism, Side.UPPER)
     pair = allocated(noise, bins, 1, side, width)
     if side is Side.UPPER:
@@ -112,7 +108,6 @@ def _one_epoch(mechanism: DPSGD, side: Side, width: float = STANDARD_WIDTH) -> P
 
 bound = partial(
     register,
-    batch_scheme=BallsAndBins,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="every example is assigned to a bin once for all epochs, independently of the others; "
     "per-example gradients are clipped; noise is added in every step; the members of a batch are not "
@@ -131,7 +126,7 @@ bound = partial(
     rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
     approaches=_few_bins,
 )
-def kept_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def kept_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
 
     Numerics: see `bounds.allocation.ratio_law`; the noise is rounded down.
@@ -150,7 +145,7 @@ def kept_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
     approaches=_few_bins,
 )
-def kept_bins_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def kept_bins_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
 
     The mean of the results of a bin over all epochs is sufficient.
@@ -166,7 +161,7 @@ _above, _below = (
 
 
 @bound(applies=_stands_out)
-def largest_bin_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def largest_bin_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept, with little noise: the largest ratio decides.
 
         H_x(P||Q) <= h(theta T x) + (T - 1) Q[X_1 > (1 - theta) T x / (T - 1)],   theta in (0, 1)
@@ -183,11 +178,11 @@ def largest_bin_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     [-11.513, -11.513]
     """
     mu = 1.0 / _noise(mechanism, Side.UPPER)
-    return ((_above(mu, _scheme(mechanism).bins), 1),)
+    return ((_above(mu, mechanism.batches.bins), 1),)
 
 
 @bound(source="chua2025 Section 3; blackwell1953", applies=_stands_out)
-def largest_bin_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def largest_bin_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the largest mean of a bin over all epochs.
 
         P[max <= y] = Phi(y - mu) Phi(y)^{T-1},   Q[max <= y] = Phi(y)^T
@@ -195,11 +190,11 @@ def largest_bin_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     Numerics: through cells, which are a post-processing; mu is rounded down.
     """
     mu = 1.0 / _noise(mechanism, Side.LOWER)
-    return ((_below(mu, _scheme(mechanism).bins), 1),)
+    return ((_below(mu, mechanism.batches.bins), 1),)
 
 
 @bound(source="chua2024 Section 3; dong2022 Theorem 2.7", proof="")
-def revealed_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def revealed_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept and revealed: one Gaussian for each epoch.
 
     To know the bin can only help (joint convexity). For noise beyond what the pair is tabulated for.
@@ -208,23 +203,23 @@ def revealed_bins_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> revealed_bins_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 4),)
     """
-    return ((GaussianPair(1 / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
+    return ((GaussianPair(1 / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
 @bound(source="zhu2022 Theorem 11; blackwell1953", yields_to=("kept_bins_lower",))
-def kept_step_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def kept_step_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the first bin alone: sampled once at 1 / T.
 
     Ignoring all other bins is a post-processing.
     """
-    base, bins = GaussianPair(1 / _noise(mechanism, Side.LOWER)), _scheme(mechanism).bins
+    base, bins = GaussianPair(1 / _noise(mechanism, Side.LOWER)), mechanism.batches.bins
     return ((base if bins == 1 else PoissonSampledPair(base, 1 / bins), 1),)
 
 
 @bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("kept_bins_lower",))
-def kept_sum_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def kept_sum_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the sum of all results: a Gaussian.
 
     The sum has mean E with the record and 0 without it, and variance T E s^2: mu = sqrt(E / T) / s.
     """
-    return ((GaussianPair(1 / (_noise(mechanism, Side.LOWER) * sqrt(_scheme(mechanism).bins))), 1),)
+    return ((GaussianPair(1 / (_noise(mechanism, Side.LOWER) * sqrt(mechanism.batches.bins))), 1),)

@@ -23,7 +23,7 @@ reveals blocks of steps.
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from sharpdp.batches import BallsAndBins, RandomAllocation
 from sharpdp.bounds.allocation.kept_bins import keeps_bins
@@ -56,12 +56,13 @@ __all__ = [
     "several_steps_upper",
 ]
 
+Run: TypeAlias = DPSGD[BallsAndBins | RandomAllocation]
+
 # Thresholds of k > 1 steps are as close as these widths ask for; more would not narrow the bracket.
 _SPACING, _ROUGH_SPACING = 2e-3, 1e-2
 
 _allocation_bound = partial(
     register,
-    batch_scheme=(BallsAndBins, RandomAllocation),
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     holds_when="every example is assigned as the scheme says, independently of the others; per-example "
     "gradients are clipped; noise is added in every step; the members of a batch are not released; "
@@ -72,43 +73,37 @@ _allocation_bound = partial(
 
 
 def bound(
-    *, applies: Callable[[DPSGD], bool] = lambda _: True, **named: Any
+    *, applies: Callable[[Run], bool] = lambda _: True, **named: Any
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """Register a theorem about epochs that are drawn afresh; `kept_bins` is about the others."""
     return _allocation_bound(applies=lambda run: not keeps_bins(run) and applies(run), **named)
 
 
-def _scheme(mechanism: DPSGD) -> BallsAndBins | RandomAllocation:
-    scheme = mechanism.batches
-    assert isinstance(scheme, BallsAndBins | RandomAllocation)
-    return scheme
-
-
-def _moderate_noise(mechanism: DPSGD) -> bool:
+def _moderate_noise(mechanism: Run) -> bool:
     """True if likelihood ratios fit on a grid of doubles."""
     return LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
 
 
-def _exact_pair(mechanism: DPSGD) -> bool:
+def _exact_pair(mechanism: Run) -> bool:
     """True if the pair itself can be tabulated: one participation, and not too many steps."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     few_steps = _moderate_noise(mechanism) and scheme.steps_per_epoch <= MOST_STEPS
     return scheme.participations == 1 and (scheme.steps_per_epoch == 1 or few_steps)
 
 
-def _some_of_many(mechanism: DPSGD) -> bool:
+def _some_of_many(mechanism: Run) -> bool:
     """True if sums of losses say more than the sum of the results."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     several = 1 < scheme.participations < scheme.steps_per_epoch <= MOST_STEPS
     return several and _moderate_noise(mechanism)
 
 
-def _dense(mechanism: DPSGD) -> bool:
+def _dense(mechanism: Run) -> bool:
     """True if sums over all steps of an epoch are tabulated well: not too many, nor too few of them.
 
     With less noise tables are long, and with more blocks that are revealed tell little.
     """
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     most = min(10_000, 200 * scheme.participations)
     return (
         _some_of_many(mechanism)
@@ -117,9 +112,9 @@ def _dense(mechanism: DPSGD) -> bool:
     )
 
 
-def _blocks(mechanism: DPSGD) -> Blocks:
+def _blocks(mechanism: Run) -> Blocks:
     """One participation in each of k blocks of T // k steps or one more, T in all, in every epoch."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     size, larger = divmod(scheme.steps_per_epoch, scheme.participations)
     # fewer steps are less private: the mean of fewer ratios is above that of more
     return tuple(
@@ -129,27 +124,27 @@ def _blocks(mechanism: DPSGD) -> Blocks:
     )
 
 
-def _whole_epochs(mechanism: DPSGD) -> Blocks:
+def _whole_epochs(mechanism: Run) -> Blocks:
     """All steps of an epoch as one block, once for each epoch."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     return ((scheme.steps_per_epoch, scheme.epochs),)
 
 
-def _rounds_of_blocks(mechanism: DPSGD, _: Adjacency) -> int:
+def _rounds_of_blocks(mechanism: Run, _: Adjacency) -> int:
     """Epochs, if their blocks are dominated only together: a group has blocks for each of its records."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     return scheme.epochs if scheme.participations > 1 else 0
 
 
-def _composed_upper(mechanism: DPSGD, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
+def _composed_upper(mechanism: Run, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
     return _composed(mechanism, _blocks(mechanism), Side.UPPER, width)
 
 
-def _composed_lower(mechanism: DPSGD, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
+def _composed_lower(mechanism: Run, _: Adjacency, width: float = STANDARD_WIDTH) -> PairCounts:
     return _composed(mechanism, _whole_epochs(mechanism), Side.LOWER, width)
 
 
-def _composed(mechanism: DPSGD, blocks: Blocks, side: Side, width: float) -> PairCounts:
+def _composed(mechanism: Run, blocks: Blocks, side: Side, width: float) -> PairCounts:
     """Each block's pair with its count, to be composed."""
     noise = mechanism.noise_multiplier
     return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
@@ -164,7 +159,7 @@ exact_bound = partial(bound, approaches=_exact_pair)
     refined=_composed_upper,
     rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
 )
-def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
 
         P = mean over t of N(e_t, s^2 I),  Q = N(0, s^2 I),  X = dP/dQ = mean of T lognormals under Q
@@ -195,7 +190,7 @@ def random_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     refined=_composed_lower,
     rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
 )
-def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def random_allocation_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: lines below the profile of the pair.
 
     The pair as for `random_allocation_upper`. One pair of data sets attains it in every epoch: all other
@@ -209,13 +204,13 @@ def random_allocation_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
 
 @bound(source="chua2024 Section 3; dong2022 Theorem 2.7")
-def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def revealed_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation that is revealed: k Gaussians for each epoch.
 
     To know which steps the record is in can only help (joint convexity), so batches may even be
     released. For thresholds beyond what the profile is tabulated for.
     """
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     return ((GaussianPair(1 / mechanism.noise_multiplier), scheme.participations * scheme.epochs),)
 
 
@@ -223,7 +218,7 @@ def revealed_allocation_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCou
     source="zhu2022 Theorem 11; blackwell1953",
     yields_to=("random_allocation_lower", "allocated_losses_lower"),
 )
-def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def allocated_step_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation from the first step of each epoch: sampled at k / T.
 
     Ignoring all other steps is a post-processing.
@@ -232,13 +227,13 @@ def allocated_step_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> allocated_step_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.25), 3),)
     """
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     rate = scheme.participations / scheme.steps_per_epoch
     return ((sampled_gaussian(1 / mechanism.noise_multiplier, rate), scheme.epochs),)
 
 
 @bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("random_allocation_lower",))
-def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def allocated_sum_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
 
     The sum has mean k with the record and 0 without it, and variance T s^2 in both cases: mu =
@@ -248,13 +243,13 @@ def allocated_sum_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> allocated_sum_lower(DPSGD(scheme, noise_multiplier=1.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 1),)
     """
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     mu = scheme.participations / (mechanism.noise_multiplier * scheme.steps_per_epoch**0.5)
     return ((GaussianPair(mu), scheme.epochs),)
 
 
 @bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
-def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def allocated_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
 
     Each result is mapped to the loss that it would have if the record entered every step with
@@ -266,7 +261,7 @@ def allocated_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
 
 
 @bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
-def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def allocated_jumps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
 
     As `allocated_losses_lower` with a smaller probability: the better test for small deltas, where
@@ -276,7 +271,7 @@ def allocated_jumps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
-def allocated_large_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def allocated_large_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum that large results decide.
 
     As `allocated_losses_lower` with 0.6 of the probability: the best of these tests for most plans.
@@ -284,9 +279,9 @@ def allocated_large_losses_lower(mechanism: DPSGD, adjacency: Adjacency) -> Pair
     return _from_losses(mechanism, share=0.6, deviations=inf)
 
 
-def _from_losses(mechanism: DPSGD, share: float, deviations: float) -> PairCounts:
+def _from_losses(mechanism: Run, share: float, deviations: float) -> PairCounts:
     """Sums of losses at a share of k / T, single ones told apart up to so many deviations of the sum."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     steps, participations = scheme.steps_per_epoch, scheme.participations
     rate = share * participations / steps
     pair = sum_test_pair(mechanism.noise_multiplier, steps, participations, rate, deviations)
@@ -296,9 +291,9 @@ def _from_losses(mechanism: DPSGD, share: float, deviations: float) -> PairCount
 several_bound = partial(bound, applies=_dense)
 
 
-def _several(mechanism: DPSGD, side: Side, width: float) -> PairCounts:
+def _several(mechanism: Run, side: Side, width: float) -> PairCounts:
     """The pair of all steps of an epoch, once for each epoch."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     steps, participations, epochs = scheme.steps_per_epoch, scheme.participations, scheme.epochs
     noise = mechanism.noise_multiplier
     return ((several_allocated(noise, steps, participations, epochs, side, width), epochs),)
@@ -309,7 +304,7 @@ def _several(mechanism: DPSGD, side: Side, width: float) -> PairCounts:
     source="feldman2025 Section 3; shaked2007 Theorem 3.A.12; scarf1958; hardy1952 Theorem 51",
     rough=lambda mechanism, _: _several(mechanism, Side.UPPER, _ROUGH_SPACING),
 )
-def several_steps_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def several_steps_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation of k > 1 steps, hidden as they are.
 
     The likelihood ratio L is the mean over all sets of k steps of the product of their U_t. For every
@@ -336,7 +331,7 @@ def several_steps_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     source="blackwell1953",
     rough=lambda mechanism, _: _several(mechanism, Side.LOWER, _ROUGH_SPACING),
 )
-def several_steps_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def several_steps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the statistic of the upper side.
 
     Any set of its values is an event, whose P- and Q-masses are known; the best events for many

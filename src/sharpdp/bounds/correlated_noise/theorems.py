@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -61,6 +62,12 @@ __all__ = [
     "separated_participation_upper",
 ]
 
+Known: TypeAlias = CorrelatedNoise[
+    DeterministicBatches | ShuffledBatches | BallsAndBins | CyclicPoissonBatches | MinSeparation
+]
+AtRandom: TypeAlias = CorrelatedNoise[ShuffledBatches | BallsAndBins | CyclicPoissonBatches]
+InBins: TypeAlias = CorrelatedNoise[BallsAndBins]
+
 OUTWARDS = {Side.UPPER: 1.0 + 2.0**-50, Side.LOWER: 1.0 - 2.0**-50}
 """Beyond what a quotient of two doubles is off by."""
 
@@ -86,10 +93,6 @@ register_here = partial(
 )
 
 
-def _over(*kinds: type) -> Callable[[CorrelatedNoise], bool]:
-    return lambda mechanism: isinstance(mechanism.batches, kinds)
-
-
 every_notion = partial(
     register_here,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
@@ -99,7 +102,6 @@ every_notion = partial(
 separated_notions = partial(
     register_here,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
-    applies=_over(MinSeparation),
 )
 
 
@@ -115,7 +117,7 @@ def _gaussian(
     return ((GaussianPair(values * sensitivity / mechanism.noise_multiplier * OUTWARDS[side]), 1),)
 
 
-def _revealed_upper(mechanism: CorrelatedNoise) -> float:
+def _revealed_upper(mechanism: Known) -> float:
     """How far one example moves C x at most, whatever its steps are."""
     scheme, columns = mechanism.batches, _columns(mechanism)
     if isinstance(scheme, MinSeparation):
@@ -123,17 +125,15 @@ def _revealed_upper(mechanism: CorrelatedNoise) -> float:
     if isinstance(scheme, CyclicPoissonBatches):
         # some of the uses may be left out, which matters if inner products are negative
         return separated_upper(columns, scheme.cycle_length, scheme.turns)
-    assert isinstance(scheme, DeterministicBatches | ShuffledBatches | BallsAndBins)
     kept = isinstance(scheme, DeterministicBatches) or scheme.order == "kept"
     bound_on = positions_upper if kept else once_per_epoch_upper
     return bound_on(columns, scheme.steps_per_epoch)
 
 
-@every_notion(
-    source="denisov2022; choquette2023 Section 2; dong2022 Theorem 2.7",
-    applies=_over(DeterministicBatches),
-)
-def fixed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+@every_notion(source="denisov2022; choquette2023 Section 2; dong2022 Theorem 2.7")
+def fixed_positions_upper(
+    mechanism: CorrelatedNoise[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of correlated noise over deterministic batches: a Gaussian pair.
 
         mu^2 = max over j of  sum over s, t = j, j + b, j + 2b, ... of |<c_s, c_t>|  / s^2
@@ -156,22 +156,24 @@ def fixed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> P
     return _gaussian(mechanism, _revealed_upper(mechanism), adjacency, Side.UPPER)
 
 
-@every_notion(source="dong2022 Theorem 2.7", applies=_over(DeterministicBatches))
-def fixed_positions_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+@every_notion(source="dong2022 Theorem 2.7")
+def fixed_positions_lower(
+    mechanism: CorrelatedNoise[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of correlated noise over deterministic batches: gradients along one line.
 
     The signs are the best ones that single flips find; all are equal if no inner product is negative.
 
     Numerics: `bounds.correlated_noise.columns`; mu is rounded down.
     """
-    scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
-    sensitivity = positions_lower(_columns(mechanism), scheme.steps_per_epoch)
+    sensitivity = positions_lower(_columns(mechanism), mechanism.batches.steps_per_epoch)
     return _gaussian(mechanism, sensitivity, adjacency, Side.LOWER)
 
 
 @separated_notions(source="denisov2022; choquette2023banded Equation 5; kalinin2024")
-def separated_participation_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def separated_participation_upper(
+    mechanism: CorrelatedNoise[MinSeparation], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of correlated noise if uses of an example are some steps apart: a Gaussian pair.
 
     With as few bands as the uses are apart, columns do not overlap and mu^2 is a sum of squares: exact.
@@ -184,32 +186,33 @@ def separated_participation_upper(mechanism: CorrelatedNoise, adjacency: Adjacen
 
 
 @separated_notions(source="dong2022 Theorem 2.7")
-def separated_participation_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def separated_participation_lower(
+    mechanism: CorrelatedNoise[MinSeparation], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of correlated noise if uses of an example are some steps apart: one pattern of them.
 
     Numerics: `bounds.correlated_noise.columns`; mu is rounded down.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, MinSeparation)
     uses = scheme.participations or 1
     sensitivity = separated_lower(_columns(mechanism), scheme.separation, uses)
     return _gaussian(mechanism, sensitivity, adjacency, Side.LOWER)
 
 
-def _is_banded_cycle(mechanism: CorrelatedNoise) -> bool:
+def _is_banded_cycle(mechanism: CorrelatedNoise[CyclicPoissonBatches]) -> bool:
     """Whether the columns of an example's steps do not overlap."""
     scheme = mechanism.batches
-    if not isinstance(scheme, CyclicPoissonBatches):
-        return False
     return mechanism.strategy.bands(scheme.steps) <= scheme.cycle_length
 
 
 def _sampled(
-    mechanism: CorrelatedNoise, adjacency: Adjacency, norms: list[float], side: Side
+    mechanism: CorrelatedNoise[CyclicPoissonBatches],
+    adjacency: Adjacency,
+    norms: list[float],
+    side: Side,
 ) -> PairCounts:
     """A sampled Gaussian pair for each use, equal ones together."""
     scheme = mechanism.batches
-    assert isinstance(scheme, CyclicPoissonBatches)
     make = opposed if adjacency is Adjacency.REPLACE_ONE else sampled_gaussian
     counts: dict[float, int] = {}
     for norm in norms:
@@ -224,7 +227,9 @@ def _sampled(
     proof=PROOF,
     applies=_is_banded_cycle,
 )
-def banded_cyclic_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def banded_cyclic_upper(
+    mechanism: CorrelatedNoise[CyclicPoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of banded correlated noise over cyclic Poisson batches: sampled Gaussian pairs.
 
         P = (1 - r) N(0, 1) + r N(|c_t| / s, 1),  Q = N(0, 1)   for t = j, j + b, j + 2b, ...
@@ -245,7 +250,6 @@ def banded_cyclic_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> Pai
     [(0.5, 4)]
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, CyclicPoissonBatches)
     squares = _columns(mechanism).squares_upper()
     turns = range(0, scheme.steps, scheme.cycle_length)
     norms = [math.sqrt(float(squares[t : t + scheme.cycle_length].max())) for t in turns]
@@ -253,13 +257,14 @@ def banded_cyclic_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> Pai
 
 
 @every_notion(source="zhu2022 Theorem 11", proof=PROOF, applies=_is_banded_cycle)
-def banded_cyclic_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def banded_cyclic_lower(
+    mechanism: CorrelatedNoise[CyclicPoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of banded correlated noise over cyclic Poisson batches: the columns of one group.
 
     Numerics: norms are rounded down.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, CyclicPoissonBatches)
     columns = _columns(mechanism)
     squares = columns.squares_lower()
     starts = range(min(scheme.cycle_length, scheme.steps))
@@ -268,16 +273,11 @@ def banded_cyclic_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> Pai
     return _sampled(mechanism, adjacency, norms, Side.LOWER)
 
 
-def _has_random_positions(mechanism: CorrelatedNoise) -> bool:
-    return isinstance(mechanism.batches, ShuffledBatches | BallsAndBins | CyclicPoissonBatches)
-
-
 @every_notion(
     source="denisov2022; choquette2023 Section 2; dong2022 Theorem 2.7",
-    applies=_has_random_positions,
     yields_to=("banded_cyclic_upper",),
 )
-def revealed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def revealed_positions_upper(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Upper side of correlated noise over random batches whose draws are revealed: a Gaussian pair.
 
     To know the steps of the example can only help (joint convexity), and then the worst pattern counts:
@@ -293,9 +293,8 @@ def revealed_positions_upper(mechanism: CorrelatedNoise, adjacency: Adjacency) -
     holds_when="the bound on single records whose positions are known holds for all data sets on the way "
     "from one to the other",
     source="dong2022 Theorem 2.14; denisov2022",
-    applies=lambda mechanism: isinstance(mechanism.mechanism, CorrelatedNoise),
 )
-def group_correlated_upper(mechanism: Grouped, adjacency: Adjacency) -> PairCounts:
+def group_correlated_upper(mechanism: Grouped[Known], adjacency: Adjacency) -> PairCounts:
     """Upper side of correlated noise for groups of k, positions revealed: k times the shift of one.
 
     Factors of the amplified bounds are not steps, and chaining them one by one would not be sound.
@@ -303,15 +302,13 @@ def group_correlated_upper(mechanism: Grouped, adjacency: Adjacency) -> PairCoun
     Numerics: mu is rounded up.
     """
     run = mechanism.mechanism
-    assert isinstance(run, CorrelatedNoise)
     return _gaussian(run, mechanism.group_size * _revealed_upper(run), adjacency, Side.UPPER)
 
 
 def _is_testable(mechanism: CorrelatedNoise) -> bool:
-    """Whether the example takes part once in each epoch, and a test is checked in reasonable time."""
+    """Whether a test is checked in reasonable time."""
     steps = mechanism.batches.steps
-    bands = mechanism.strategy.bands(steps)
-    return _over(ShuffledBatches, BallsAndBins)(mechanism) and steps * bands <= MOST_CONVOLVED
+    return steps * mechanism.strategy.bands(steps) <= MOST_CONVOLVED
 
 
 @register_here(
@@ -320,7 +317,9 @@ def _is_testable(mechanism: CorrelatedNoise) -> bool:
     proof=PROOF,
     applies=_is_testable,
 )
-def correlated_linear_test_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def correlated_linear_test_lower(
+    mechanism: CorrelatedNoise[ShuffledBatches | BallsAndBins], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of correlated noise over random batches, from one linear function of all results.
 
     With w = C v for weights v, the mean of <w, C x> given the positions is at least the sum over
@@ -330,7 +329,6 @@ def correlated_linear_test_lower(mechanism: CorrelatedNoise, adjacency: Adjacenc
     Numerics: w is any vector; its inner products are rounded down, its norm up.
     """
     scheme, columns = mechanism.batches, _columns(mechanism)
-    assert isinstance(scheme, ShuffledBatches | BallsAndBins)
     weights = columns.times(np.ones(columns.steps))
     projections = columns.projections_lower(weights)
     epochs = projections.reshape(scheme.epochs, scheme.steps_per_epoch)
@@ -345,10 +343,9 @@ def correlated_linear_test_lower(mechanism: CorrelatedNoise, adjacency: Adjacenc
 @register_here(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     source="zhu2022 Theorem 11; blackwell1953",
-    applies=_has_random_positions,
     yields_to=("banded_cyclic_lower",),
 )
-def correlated_first_step_lower(mechanism: CorrelatedNoise, adjacency: Adjacency) -> PairCounts:
+def correlated_first_step_lower(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Lower side of correlated noise over random batches, from the first step alone: a sampled Gaussian.
 
     Ignoring all other steps is a post-processing.
@@ -361,25 +358,20 @@ def correlated_first_step_lower(mechanism: CorrelatedNoise, adjacency: Adjacency
     elif isinstance(scheme, ShuffledBatches):
         rate = scheme.batch_size / scheme.dataset_size
     else:
-        assert isinstance(scheme, BallsAndBins)
         rate = 1.0 / scheme.bins
     entry = float(mechanism.strategy.column(0, 1)[0])
     make = opposed if adjacency is Adjacency.REPLACE_ONE else sampled_gaussian
     return ((make(entry / mechanism.noise_multiplier * OUTWARDS[Side.LOWER], rate), 1),)
 
 
-def _bins(mechanism: CorrelatedNoise) -> BinGram:
-    scheme = mechanism.batches
-    assert isinstance(scheme, BallsAndBins)
-    return bin_gram(mechanism, scheme.bins)
+def _bins(mechanism: InBins) -> BinGram:
+    return bin_gram(mechanism, mechanism.batches.bins)
 
 
-def keeps_bins(mechanism: CorrelatedNoise) -> bool:
+def keeps_bins(mechanism: InBins) -> bool:
     """Whether there are several bins, the same in every epoch, and no entry of C is negative."""
     scheme = mechanism.batches
-    if not isinstance(scheme, BallsAndBins) or not (scheme.order == "kept" or scheme.epochs == 1):
-        return False
-    if not served(mechanism, scheme.bins):
+    if not (scheme.order == "kept" or scheme.epochs == 1) or not served(mechanism, scheme.bins):
         return False
     # no part of the Gram matrix is larger than its largest eigenvalue
     most = math.sqrt(scheme.bins * float(_bins(mechanism).upper().max()))
@@ -387,12 +379,12 @@ def keeps_bins(mechanism: CorrelatedNoise) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _family(mechanism: CorrelatedNoise, side: Side) -> Exchangeable:
+def _family(mechanism: InBins, side: Side) -> Exchangeable:
     choose = upper_family if side is Side.UPPER else lower_family
     return choose(_bins(mechanism), mechanism.noise_multiplier**2)
 
 
-def _independent_noise(mechanism: CorrelatedNoise, side: Side) -> float:
+def _independent_noise(mechanism: InBins, side: Side) -> float:
     """The noise multiplier of bins whose sums have nothing in common, with the own part for a norm.
 
     Infinite if that part is not worth a factor. From above it is then taken for larger than it is.
@@ -411,10 +403,10 @@ def _independent_noise(mechanism: CorrelatedNoise, side: Side) -> float:
 
 def _independent_bins(
     side: Side,
-) -> Callable[[CorrelatedNoise, Adjacency], tuple[Mechanism, Adjacency]]:
+) -> Callable[[InBins, Adjacency], tuple[Mechanism, Adjacency]]:
     """The run over one epoch of such bins."""
 
-    def asked(mechanism: CorrelatedNoise, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
+    def asked(mechanism: InBins, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:
         noise = min(_independent_noise(mechanism, side), MOST_NOISE)
         scheme = BallsAndBins(dataset_size=_family(mechanism, side).bins, batch_size=1, epochs=1)
         return DPSGD(scheme, noise_multiplier=noise), adjacency
@@ -422,7 +414,7 @@ def _independent_bins(
     return asked
 
 
-def _with_common_part(mechanism: CorrelatedNoise, pairs: PairCounts, side: Side) -> PairCounts:
+def _with_common_part(mechanism: InBins, pairs: PairCounts, side: Side) -> PairCounts:
     common = (
         math.sqrt(_family(mechanism, side).common) / mechanism.noise_multiplier * OUTWARDS[side]
     )
@@ -437,7 +429,7 @@ def _with_common_part(mechanism: CorrelatedNoise, pairs: PairCounts, side: Side)
     converts=_independent_bins(Side.UPPER),
 )
 def correlated_bins_upper(
-    mechanism: CorrelatedNoise, _: Adjacency, pairs: PairCounts, width: float
+    mechanism: InBins, _: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Upper side of correlated noise over bins that are kept, for strategies without negative entries.
 
@@ -460,7 +452,7 @@ def correlated_bins_upper(
     converts=_independent_bins(Side.LOWER),
 )
 def correlated_bins_lower(
-    mechanism: CorrelatedNoise, _: Adjacency, pairs: PairCounts, width: float
+    mechanism: InBins, _: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Lower side of correlated noise over bins that are kept: an exchangeable Gram matrix below.
 
@@ -474,7 +466,7 @@ def correlated_bins_lower(
     proof=PROOF,
     applies=keeps_bins,
 )
-def correlated_sampled_block_lower(mechanism: CorrelatedNoise, _: Adjacency) -> PairCounts:
+def correlated_sampled_block_lower(mechanism: InBins, _: Adjacency) -> PairCounts:
     """Lower side of correlated noise over bins that are kept, from the first few bins alone.
 
     Inner products within the first w bins are replaced by the smallest one, all others by 0: a Gaussian
@@ -503,7 +495,7 @@ def _quantile(rate: float) -> float:
     return math.sqrt(max(-2.0 * math.log(1e-6 / rate), 0.0))
 
 
-def _null_record(mechanism: CorrelatedNoise, _: Adjacency) -> tuple[Mechanism, Adjacency]:
+def _null_record(mechanism: InBins, _: Adjacency) -> tuple[Mechanism, Adjacency]:
     return mechanism, Adjacency.ZERO_OUT
 
 
@@ -516,7 +508,7 @@ def _null_record(mechanism: CorrelatedNoise, _: Adjacency) -> tuple[Mechanism, A
     converts=_null_record,
 )
 def correlated_null_value_lower(
-    mechanism: CorrelatedNoise, adjacency: Adjacency, pairs: PairCounts, width: float
+    mechanism: InBins, adjacency: Adjacency, pairs: PairCounts, width: float
 ) -> PairCounts:
     """Lower side of a replaced record over bins that are kept: one value may be that of a null record."""
     return pairs

@@ -46,16 +46,14 @@ SILENT = "all other gradients are zero in every step"
 
 subset_bound = partial(
     register,
-    batch_scheme=FixedSizeBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     holds_when=f"{DRAWN}; {REAL_NUMBERS}",
     attained_when="all other gradients point against that of the record, each as long as the clipping "
     "norm, in every step",
-    applies=lambda mechanism: not _subset(mechanism)[1].replacement,
+    applies=lambda mechanism: not mechanism.batches.replacement,
 )
 truncated_bound = partial(
     register,
-    batch_scheme=TruncatedPoissonBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     holds_when=f"{DRAWN}; {CONSTANTS}; {REAL_NUMBERS}",
     attained_when=SILENT,
@@ -63,17 +61,11 @@ truncated_bound = partial(
 )
 
 
-def _subset(mechanism: DPSGD) -> tuple[float, FixedSizeBatches]:
-    scheme = mechanism.batches
-    assert isinstance(scheme, FixedSizeBatches)
-    return 1 / mechanism.noise_multiplier, scheme
-
-
 _displaced = lru_cache(maxsize=32)(displaced)
 
 
 @subset_bound(source="balle2018subsampling Theorem 11", proof="shuffled-batches")
-def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def random_subset_upper(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random subsets: in each direction the worst three Gaussians, on a line.
 
         replace-one: H_x = r h_2mu(1 + (x - 1)/r), x >= 1, both ways;   r = batch_size / dataset_size
@@ -88,7 +80,7 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> random_subset_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
     ((GaussianPair(mu=1.0), 3),)
     """
-    mu, scheme = _subset(mechanism)
+    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     pair = subset_replace_one if adjacency is Adjacency.REPLACE_ONE else subset_zero_out
     return ((pair(mu, scheme.sample_rate), scheme.steps),)
 
@@ -96,9 +88,9 @@ def random_subset_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 _opposed_others = lru_cache(maxsize=32)(opposed_others)
 
 
-def _many_steps(mechanism: DPSGD) -> bool:
+def _many_steps(mechanism: DPSGD[FixedSizeBatches]) -> bool:
     """True if others against the record are nearly the worst, in so many steps that it counts."""
-    mu, scheme = _subset(mechanism)
+    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     if scheme.replacement or scheme.steps < 100 or not LEAST_MU <= mu <= MOST_MU:
         return False
     return scheme.sample_rate < 1.0 and opposed_condition(mu, scheme.sample_rate) is not None
@@ -111,7 +103,7 @@ def _many_steps(mechanism: DPSGD) -> bool:
     applies=_many_steps,
     factors=lambda mechanism, adjacency: 1,
 )
-def opposed_others_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def opposed_others_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over many random subsets: others point against the record in all of them.
 
     In every step a pair that is a little above that of `opposed_subset_lower`, and once a factor of the
@@ -125,7 +117,7 @@ def opposed_others_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> [count for _, count in pairs]
     [3540, 1]
     """
-    mu, scheme = _subset(mechanism)
+    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     found = _opposed_others(mu, scheme.sample_rate)
     assert found is not None
     step, once = found
@@ -133,7 +125,7 @@ def opposed_others_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
 
 @subset_bound(source="balle2018subsampling Section 5", proof="shuffled-batches")
-def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def opposed_subset_lower(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute the opposite.
 
         replace-one: (1 - r) N(-mu) + r N(mu) against N(-mu);   zero-out: against (1 - r) N(-mu) + r N(0)
@@ -144,7 +136,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     >>> opposed_subset_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.REPLACE_ONE)
     ((PoissonSampledPair(base=GaussianPair(mu=1.0), rate=0.5), 3),)
     """
-    mu, scheme = _subset(mechanism)
+    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     rate = scheme.sample_rate
     if adjacency is Adjacency.REPLACE_ONE:
         return ((sampled_gaussian(2.0 * mu, rate), scheme.steps),)
@@ -153,7 +145,7 @@ def opposed_subset_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @subset_bound(adjacency=Adjacency.ZERO_OUT, attained_when=SILENT, source="chua2024 Section 3")
-def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def silent_others_lower(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets: all other records contribute nothing, as if sampled.
 
         P = (1 - r) N(0) + r N(mu), Q = N(0)
@@ -164,13 +156,14 @@ def silent_others_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> silent_others_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((PoissonSampledPair(base=GaussianPair(mu=0.5), rate=0.5), 3),)
     """
-    mu, scheme = _subset(mechanism)
+    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     return ((sampled_gaussian(mu, scheme.sample_rate), scheme.steps),)
 
 
-def _cut(mechanism: DPSGD) -> tuple[float, TruncatedPoissonBatches, Overflow]:
+def _cut(
+    mechanism: DPSGD[TruncatedPoissonBatches],
+) -> tuple[float, TruncatedPoissonBatches, Overflow]:
     scheme = mechanism.batches
-    assert isinstance(scheme, TruncatedPoissonBatches)
     overflow = Overflow(scheme.dataset_size, scheme.sample_rate, scheme.physical_batch_size)
     return 1 / mechanism.noise_multiplier, scheme, overflow
 
@@ -181,7 +174,9 @@ def _others(scheme: TruncatedPoissonBatches, adjacency: Adjacency) -> int:
 
 
 @truncated_bound(source="zhu2022 Theorem 11")
-def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def overflow_mixture_upper(
+    mechanism: DPSGD[TruncatedPoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: whether others fill the batch is released.
 
         with probability 1 - f: a Poisson batch;   with probability f = P[Bin(others, r) >= B]:
@@ -223,7 +218,7 @@ def overflow_mixture_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts
     return ((released(pairs, weights), scheme.steps),)
 
 
-def _rarely_full(mechanism: DPSGD) -> bool:
+def _rarely_full(mechanism: DPSGD[TruncatedPoissonBatches]) -> bool:
     """True if batches that others fill are so rare that they may reveal everything."""
     _, scheme, overflow = _cut(mechanism)
     return scheme.steps * overflow.full(scheme.dataset_size)[1] <= 1e-3
@@ -235,7 +230,9 @@ def _rarely_full(mechanism: DPSGD) -> bool:
     applies=_rarely_full,
     factors=lambda mechanism, adjacency: mechanism.batches.steps,
 )
-def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def overflow_revealed_upper(
+    mechanism: DPSGD[TruncatedPoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of DP-SGD over cut Poisson batches: a batch that others fill reveals everything.
 
     Formula: Poisson batches, and in each step mass f = P[Bin(others, r) >= B] at infinite loss. Weaker
@@ -262,7 +259,7 @@ def overflow_revealed_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
 
 
 @truncated_bound(source="chua2024 Section 3")
-def cut_rate_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def cut_rate_lower(mechanism: DPSGD[TruncatedPoissonBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over cut Poisson batches: other records contribute nothing.
 
         P = (1 - r') N(0) + r' N(mu), Q = N(0),   r' = r P[Bin(n - 1, r) < B] + (B / n) P[Bin(n, r) > B]

@@ -124,26 +124,19 @@ class Occurrences:
         return weights
 
 
-def _scheme(mechanism: DPSGD) -> FixedSizeBatches:
+def _run(mechanism: DPSGD[FixedSizeBatches]) -> tuple[float, Occurrences, int]:
     scheme = mechanism.batches
-    assert isinstance(scheme, FixedSizeBatches)
-    return scheme
-
-
-def _run(mechanism: DPSGD) -> tuple[float, Occurrences, int]:
-    scheme = _scheme(mechanism)
     occurrences = Occurrences(1 / scheme.largest_share, scheme.batch_size)
     return 1.0 / mechanism.noise_multiplier, occurrences, scheme.steps
 
 
-def _replaces(mechanism: DPSGD) -> bool:
+def _replaces(mechanism: DPSGD[FixedSizeBatches]) -> bool:
     """True if an example may be drawn several times."""
-    return _scheme(mechanism).replacement
+    return mechanism.batches.replacement
 
 
 bound = partial(
     register,
-    batch_scheme=FixedSizeBatches,
     adjacency=Adjacency.ZERO_OUT,
     holds_when="batches are drawn with replacement and not revealed; weights, if there are any, are "
     "public or chosen without looking at the records; per-example gradients are clipped and counted as "
@@ -156,12 +149,12 @@ bound = partial(
 )
 
 
-def _many_steps(mechanism: DPSGD) -> bool:
+def _many_steps(mechanism: DPSGD[FixedSizeBatches]) -> bool:
     """True if others against the record are nearly the worst, in so many steps that it counts."""
     mu, occurrences, steps = _run(mechanism)
     if not _replaces(mechanism) or steps < 100 or not LEAST_MU <= mu <= MOST_MU:
         return False
-    if _scheme(mechanism).weights is not None:  # of records with smaller weights it is not proved
+    if mechanism.batches.weights is not None:  # of records with smaller weights it is not proved
         return False
     return occurrences.examples > 1 and opposed_condition(mu, _rate_of_one(occurrences)) is not None
 
@@ -172,7 +165,7 @@ def _many_steps(mechanism: DPSGD) -> bool:
     applies=_many_steps,
     factors=lambda mechanism, adjacency: 1,
 )
-def opposed_repeats_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def opposed_repeats_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: repeats are revealed, others oppose the record.
 
     As `revealed_repeats_upper`, with the pairs of `opposed_others_upper` if the record comes at most
@@ -199,7 +192,7 @@ def _opposed_pairs(mu: float, occurrences: Occurrences) -> tuple[Pair, Pair] | N
 
 
 @bound()
-def revealed_repeats_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def revealed_repeats_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: a record that comes twice or more is revealed.
 
         J <= 1: a random subset in which the record is at rate b / (n - 1 + b);  J = k >= 2: N(k mu), N(0)
@@ -232,7 +225,9 @@ def _rate_of_one(occurrences: Occurrences) -> float:
     return occurrences.draws / (occurrences.others + occurrences.draws) * _OUTWARDS
 
 
-def _split_draws(mechanism: DPSGD, adjacency: Adjacency, growth: float) -> PairCounts:
+def _split_draws(
+    mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency, growth: float
+) -> PairCounts:
     """The pair of every step, with thresholds in this ratio."""
     mu, occurrences, steps = _run(mechanism)
     return ((_split_pair(mu, occurrences, adjacency, growth), steps),)
@@ -243,7 +238,7 @@ def _split_draws(mechanism: DPSGD, adjacency: Adjacency, growth: float) -> PairC
     source="rhodes2014",
     rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH),
 )
-def split_draws_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def split_draws_upper(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: each number of occurrences is split in two.
 
         H_x <= sum over k >= 1 of p_k t_k h_{d k mu}(x / t_k)
@@ -261,7 +256,7 @@ def split_draws_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(adjacency=Adjacency.REPLACE_ONE, proof="")
-def substituted_draws_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def substituted_draws_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement, for a record with another value.
 
         H_x <= sum over k >= 1 of P[J = k] h_{2 k mu}(1 + (x - 1)/eta),   eta = P[J >= 1], x >= 1
@@ -376,7 +371,7 @@ class _SplitProfile:
 
 
 @bound(adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE))
-def opposed_draws_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def opposed_draws_lower(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over draws with replacement: all other records contribute the opposite.
 
         replace-one: sum_k P[J = k] N(2 k mu) against N(0);   zero-out: against sum_k P[J = k] N(k mu)
@@ -389,7 +384,7 @@ def opposed_draws_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(attained_when="all other gradients are zero in every step")
-def silent_draws_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def silent_draws_lower(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over draws with replacement: all other records contribute nothing.
 
         sum_k P[J = k] N(k mu) against N(0)

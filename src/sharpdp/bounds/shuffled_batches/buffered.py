@@ -33,18 +33,11 @@ __all__ = [
 
 bound = partial(
     register,
-    batch_scheme=BufferedShuffle,
     adjacency=Adjacency.ZERO_OUT,
     attained_when="the record is the last of the stream, and all other gradients point against its own, "
     "each as long as the clipping norm, in every step",
     proof="scheme-proofs",
 )
-
-
-def _scheme(mechanism: DPSGD) -> BufferedShuffle:
-    scheme = mechanism.batches
-    assert isinstance(scheme, BufferedShuffle)
-    return scheme
 
 
 @bound(
@@ -53,7 +46,7 @@ def _scheme(mechanism: DPSGD) -> BufferedShuffle:
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
     proof="",
 )
-def revealed_buffer_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def revealed_buffer_upper(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over a buffered shuffle by revealing the slots: one Gaussian for each epoch.
 
         P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier
@@ -65,7 +58,7 @@ def revealed_buffer_upper(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> revealed_buffer_upper(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    return ((GaussianPair(1 / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
+    return ((GaussianPair(1 / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
 def windows(scheme: BufferedShuffle) -> list[tuple[int, float]]:
@@ -88,24 +81,24 @@ def windows(scheme: BufferedShuffle) -> list[tuple[int, float]]:
     return [(counts[one], one / slots) for one in counts]
 
 
-def _lost_in(mechanism: DPSGD) -> list[ShuffledEpoch]:
+def _lost_in(mechanism: DPSGD[BufferedShuffle]) -> list[ShuffledEpoch]:
     """The epochs of the last record, as if it were equally likely in some batches and else absent.
 
     A batch in which it is more likely than that can be overwritten by noise in so many cases.
     """
     return [
         ShuffledEpoch(mechanism.noise_multiplier, batches, max(1.0 - batches * rate, 0.0))
-        for batches, rate in windows(_scheme(mechanism))
+        for batches, rate in windows(mechanism.batches)
         if rate < 1.0
     ]
 
 
-def _has_window(mechanism: DPSGD) -> bool:
+def _has_window(mechanism: DPSGD[BufferedShuffle]) -> bool:
     """True if the batch of the last record is not known anyway."""
     return bool(_lost_in(mechanism))
 
 
-def _window(mechanism: DPSGD) -> ShuffledEpoch:
+def _window(mechanism: DPSGD[BufferedShuffle]) -> ShuffledEpoch:
     """The choice of batches whose largest sum tells most on average; any choice is safe."""
 
     def divergence(window: ShuffledEpoch) -> float:
@@ -126,7 +119,7 @@ def _ratio_pair(window: ShuffledEpoch) -> AtomicPair:
 
 
 @bound(source="chua2024 Section 4.2", applies=_has_window)
-def buffered_largest_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def buffered_largest_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over a buffered shuffle, from the largest of the last batches' sums.
 
     The pair of `largest_batch_lower` for an epoch of only as many batches as the buffer holds: the last
@@ -134,26 +127,26 @@ def buffered_largest_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
 
     Numerics: as for `largest_batch_lower`.
     """
-    epochs = _scheme(mechanism).epochs
+    epochs = mechanism.batches.epochs
     return ((_largest(_window(mechanism), FINE if epochs == 1 else COARSE), epochs),)
 
 
 @bound(source="chua2024 Section 3", applies=_has_window)
-def buffered_ratio_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def buffered_ratio_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over a buffered shuffle, from likelihood ratio tests of the last batches.
 
     The pair of `ratio_test_lower` for an epoch of only as many batches as the buffer holds.
 
     Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
     """
-    return ((_ratio_pair(_window(mechanism)), _scheme(mechanism).epochs),)
+    return ((_ratio_pair(_window(mechanism)), mechanism.batches.epochs),)
 
 
 @bound(
     attained_when="the record is the first or the last of the stream, and all other gradients are zero",
     source="zhu2022 Theorem 11; blackwell1953",
 )
-def buffered_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
+def buffered_batch_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over a buffered shuffle, from one batch: the likeliest for some record.
 
         P = (1 - r) N(0) + r N(mu), Q = N(0)
@@ -167,7 +160,7 @@ def buffered_batch_lower(mechanism: DPSGD, _: Adjacency) -> PairCounts:
     >>> buffered_batch_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
     ((GaussianPair(mu=0.5), 3),)
     """
-    scheme, base = _scheme(mechanism), GaussianPair(1 / mechanism.noise_multiplier)
+    scheme, base = mechanism.batches, GaussianPair(1 / mechanism.noise_multiplier)
     rate = likeliest_batch(scheme)
     return ((base if rate == 1.0 else PoissonSampledPair(base, rate), scheme.epochs),)
 

@@ -49,23 +49,15 @@ OUTWARDS = 1.0 + 2.0**-50
 
 bound = partial(
     register,
-    of=DPSGD,
-    batch_scheme=ShuffledBatches,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     attained_when="all other gradients point against that of the record, each as long as the "
     "clipping norm, in every step (and so does that of the record that replaces it)",
 )
 
 
-def _scheme(mechanism: DPSGD) -> ShuffledBatches:
-    scheme = mechanism.batches
-    assert isinstance(scheme, ShuffledBatches)
-    return scheme
-
-
-def _order(mechanism: DPSGD, adjacency: Adjacency) -> tuple[ShuffledEpoch, int]:
+def _order(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> tuple[ShuffledEpoch, int]:
     """The pair of one epoch, or of all epochs in one order, and how often it occurs."""
-    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    scheme, noise = mechanism.batches, mechanism.noise_multiplier
     other = 0.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     batches = scheme.examples_per_epoch // scheme.batch_size
     absent = _absent(scheme)
@@ -101,8 +93,10 @@ def _hidden(noise_multiplier: float, batches: int, *, is_rough: bool = False) ->
     return dominating_epoch(noise_multiplier, batches, is_rough=is_rough)
 
 
-def _hidden_epochs(mechanism: DPSGD, _: Adjacency, *, is_rough: bool = False) -> PairCounts:
-    scheme = _scheme(mechanism)
+def _hidden_epochs(
+    mechanism: DPSGD[ShuffledBatches], _: Adjacency, *, is_rough: bool = False
+) -> PairCounts:
+    scheme = mechanism.batches
     batches = scheme.examples_per_epoch // scheme.batch_size
     return ((_hidden(mechanism.noise_multiplier, batches, is_rough=is_rough), scheme.epochs),)
 
@@ -111,7 +105,7 @@ def _hidden_epochs(mechanism: DPSGD, _: Adjacency, *, is_rough: bool = False) ->
     holds_when=f"per-example gradients are clipped; noise is added in every step; {REAL_NUMBERS}",
     source="chua2024 Theorem 4.1; dong2022 Theorem 2.7",
 )
-def revealed_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def revealed_order_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches by revealing the order: one Gaussian for each epoch.
 
         P = N(mu, 1), Q = N(0, 1),   mu = 1 / noise_multiplier, for replace-one 2 / noise_multiplier
@@ -126,12 +120,12 @@ def revealed_order_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     ((GaussianPair(mu=0.5), 3),)
     """
     distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    return ((GaussianPair(distance / mechanism.noise_multiplier), _scheme(mechanism).epochs),)
+    return ((GaussianPair(distance / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
-def _can_hide(mechanism: DPSGD) -> bool:
+def _can_hide(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if orders are independent between epochs, and other records pass for the null record."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     # with more noise everything rounds to one
     return (
@@ -150,7 +144,7 @@ def _can_hide(mechanism: DPSGD) -> bool:
     applies=_can_hide,
     rough=partial(_hidden_epochs, is_rough=True),
 )
-def null_record_clones_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches: other records pass for the null record.
 
         H_x(P||Q) <= M E[(mean_{i<=N} X_i - x)_+] + x (M - 1),   N - 1 ~ Bin(T - 1, c/(1 + g))
@@ -175,9 +169,9 @@ def null_record_clones_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCoun
     return _hidden_epochs(mechanism, adjacency)
 
 
-def _has_vacancy(mechanism: DPSGD) -> bool:
+def _has_vacancy(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if every epoch leaves out some random examples, and ratios fit on cells and lattices."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     vacancy = scheme.examples_per_epoch < scheme.dataset_size
     return fresh and vacancy and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
@@ -208,21 +202,26 @@ def _vacant(
 
 
 def _vacant_epochs(
-    mechanism: DPSGD, adjacency: Adjacency, tolerance: float, policy_tolerance: float = math.inf
+    mechanism: DPSGD[ShuffledBatches],
+    adjacency: Adjacency,
+    tolerance: float,
+    policy_tolerance: float = math.inf,
 ) -> PairCounts:
-    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    scheme, noise = mechanism.batches, mechanism.noise_multiplier
     one = replace(scheme, epochs=1, order="redrawn")
     few_epochs = scheme.epochs <= FEW_EPOCHS
     pair = _vacant(noise, one, adjacency, tolerance, policy_tolerance, few_epochs=few_epochs)
     return ((pair, scheme.epochs),)
 
 
-def _policy_tolerance(mechanism: DPSGD, adjacency: Adjacency, *, is_refined: bool = False) -> float:
+def _policy_tolerance(
+    mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency, *, is_refined: bool = False
+) -> float:
     """How close together thresholds for the worst policy are; infinite if it is not worth the time.
 
     Zero-out chooses them by itself.
     """
-    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    scheme, noise = mechanism.batches, mechanism.noise_multiplier
     if adjacency is Adjacency.REPLACE_ONE:
         if scheme.steps_per_epoch > 2000 or noise > 20.0:
             return math.inf
@@ -235,7 +234,7 @@ MOST_OUTDONE = 8.0
 """With more noise the bound by way of a null record comes close to that by the worst policy."""
 
 
-def _outdoes_null_record(mechanism: DPSGD) -> bool:
+def _outdoes_null_record(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if replaced records are bounded by the worst policy: a null record on the way is no better."""
     has_policy = _policy_tolerance(mechanism, Adjacency.REPLACE_ONE) < math.inf
     return has_policy and mechanism.noise_multiplier <= MOST_OUTDONE
@@ -254,7 +253,7 @@ def _outdoes_null_record(mechanism: DPSGD) -> bool:
         mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
     ),
 )
-def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def vacant_seat_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches that leave somebody out: the record takes a seat.
 
         H_x(P||Q) <= E[((1 - rho)(1 - x) + w (W_1 + ... + W_T))_+]
@@ -281,12 +280,12 @@ def vacant_seat_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
     """
     tolerance = 1e-3
     if adjacency is Adjacency.ZERO_OUT:
-        tolerance = 2e-3 if _scheme(mechanism).steps_per_epoch <= MOST_BATCHES else 4e-3
+        tolerance = 2e-3 if mechanism.batches.steps_per_epoch <= MOST_BATCHES else 4e-3
     return _vacant_epochs(mechanism, adjacency, tolerance, _policy_tolerance(mechanism, adjacency))
 
 
-def _full(mechanism: DPSGD) -> FullEpoch:
-    scheme = _scheme(mechanism)
+def _full(mechanism: DPSGD[ShuffledBatches]) -> FullEpoch:
+    scheme = mechanism.batches
     return _full_epoch(mechanism.noise_multiplier, scheme.dataset_size, scheme.batch_size)
 
 
@@ -296,9 +295,9 @@ def _full_epoch(noise: float, dataset_size: int, batch_size: int) -> FullEpoch:
     return FullEpoch(noise, dataset_size, batch_size)
 
 
-def _large_batches(mechanism: DPSGD) -> bool:
+def _large_batches(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if everybody has a seat in every epoch, and batches are large enough to hide in."""
-    scheme, noise = _scheme(mechanism), mechanism.noise_multiplier
+    scheme, noise = mechanism.batches, mechanism.noise_multiplier
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     full = scheme.examples_per_epoch == scheme.dataset_size
     noise_fits = LEAST_NOISE <= noise <= MOST_NOISE
@@ -314,10 +313,14 @@ def _displaced(
 
 
 def _displaced_epochs(
-    mechanism: DPSGD, adjacency: Adjacency, tolerance: float, *, adaptive: bool = False
+    mechanism: DPSGD[ShuffledBatches],
+    adjacency: Adjacency,
+    tolerance: float,
+    *,
+    adaptive: bool = False,
 ) -> PairCounts:
     pair = _displaced(_full(mechanism), adjacency, tolerance, adaptive=adaptive)
-    return ((pair, _scheme(mechanism).epochs),)
+    return ((pair, mechanism.batches.epochs),)
 
 
 @bound(
@@ -332,7 +335,7 @@ def _displaced_epochs(
         mechanism, adjacency, 2e-3, adaptive=True
     ),
 )
-def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches without a vacancy: who gives way joins the first batch.
 
         H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x))
@@ -351,7 +354,7 @@ def displaced_example_upper(mechanism: DPSGD, adjacency: Adjacency) -> PairCount
     (-3.3, 1)
     """
     # the worst policy takes seconds; it gains up to a tenth of epsilon from here on
-    is_loose = mechanism.noise_multiplier >= 3.0 and _scheme(mechanism).batch_size >= 1000
+    is_loose = mechanism.noise_multiplier >= 3.0 and mechanism.batches.batch_size >= 1000
     return _displaced_epochs(mechanism, adjacency, 1e-2, adaptive=is_loose)
 
 
@@ -359,14 +362,14 @@ LEAST_TESTED, MOST_TESTED = 1e-5, 1e8
 """With less noise every ratio is lost in rounding, with more all are one."""
 
 
-def _is_resolved(mechanism: DPSGD) -> bool:
+def _is_resolved(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if likelihood ratios of the noise, and shares in batches, are told from none by doubles."""
-    is_somewhere = _absent(_scheme(mechanism)) < 1.0
+    is_somewhere = _absent(mechanism.batches) < 1.0
     return is_somewhere and LEAST_TESTED <= mechanism.noise_multiplier <= MOST_TESTED
 
 
 @bound(source="chua2024 Section 4.2", proof="shuffled-batches", applies=_is_resolved)
-def largest_batch_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def largest_batch_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
         P[E_C] = 1 - Phi((C - 2)/s) Phi(C/s)^{T-1},   Q[E_C] = 1 - Phi((C - 1)/s) Phi(C/s)^{T-1}
@@ -389,7 +392,7 @@ def largest_batch_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @bound(source="chua2024 Section 3", proof="shuffled-batches", applies=_is_resolved)
-def ratio_test_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def ratio_test_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
         P = mean_t N(2 e_t, s^2 I),  Q = mean_t N(e_t, s^2 I),  test: sum_t g(z_t) > c,
@@ -418,14 +421,16 @@ def _switching(order: ShuffledEpoch, epochs: int, *, is_rough: bool) -> AtomicPa
     return others.dominated(epochs, trials=1 if is_rough else MOST_TRIALS)
 
 
-def _switching_epochs(mechanism: DPSGD, adjacency: Adjacency, *, is_rough: bool) -> PairCounts:
+def _switching_epochs(
+    mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency, *, is_rough: bool
+) -> PairCounts:
     order, count = _order(mechanism, adjacency)
     return ((_switching(order, count, is_rough=is_rough), count),)
 
 
-def _can_switch(mechanism: DPSGD) -> bool:
+def _can_switch(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if every epoch has an order of its own, and scores of its batches can be told apart."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     batches = scheme.examples_per_epoch // scheme.batch_size
     if not fresh or not _is_resolved(mechanism):
@@ -443,7 +448,7 @@ def _can_switch(mechanism: DPSGD) -> bool:
     applies=_can_switch,
     rough=partial(_switching_epochs, is_rough=True),
 )
-def switching_others_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def switching_others_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches, replace-one: others who change sides in each epoch.
 
         p = 1 - rho + w (R_1 + ... + R_tau + T - tau),   q = 1 - rho + w (tau + R_{tau+1} + ... + R_T)
@@ -469,9 +474,9 @@ MOST_BATCHES = 150
 """With more batches, others that react to results gain less than a percent of delta."""
 
 
-def _few_batches(mechanism: DPSGD) -> bool:
+def _few_batches(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if there are one or two epochs of few batches; with more, policies gain next to nothing."""
-    scheme = _scheme(mechanism)
+    scheme = mechanism.batches
     fresh = scheme.order == "redrawn" or scheme.epochs == 1
     few = 2 <= scheme.examples_per_epoch // scheme.batch_size <= MOST_BATCHES
     return (
@@ -502,7 +507,7 @@ reaction = partial(
 
 
 @reaction()
-def late_reaction_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def late_reaction_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over few shuffled batches: others that react to earlier results.
 
         H_y(P||Q) >= P[E] - y Q[E],   E: the sum of scores A_t - x B_t is above a threshold,
@@ -529,7 +534,7 @@ def late_reaction_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
 
 
 @reaction()
-def early_reaction_lower(mechanism: DPSGD, adjacency: Adjacency) -> PairCounts:
+def early_reaction_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side like `late_reaction_lower`, with the rule that is best at a delta of 1e-5.
 
     Formula and numerics: those of `late_reaction_lower`. Its x is smaller, so the others change sides
