@@ -350,7 +350,8 @@ class Composition:
 
     def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
         """New work for epsilon, by the same engine or by the one that serves all steps."""
-        for engine in dict.fromkeys((type(work), ContourEvaluation)):
+        engines: tuple[type[Engine], ...] = (type(work), ContourEvaluation)
+        for engine in dict.fromkeys(engines):
             with suppress(Declined):
                 return engine.for_threshold(self.merged_steps, epsilon, tolerance, work, log_delta)
         raise Declined("no finer work can be made")
