@@ -129,7 +129,8 @@ def report(name: str) -> dict[str, Any]:
             chosen = kept(f"{words}-noise", partial(calibrated, choices, epsilon))
             place, noise = chosen["place"], chosen["noise"]
             run, smaller = (
-                mechanism(*one.runs()[label][place], noise) for one in (scale, choosing)
+                mechanism(plan, bands, noise)
+                for plan, bands in (one.runs()[label][place] for one in (scale, choosing))
             )
             best, accuracies = scale.best_rate(
                 words, partial(trained, choosing, smaller), partial(trained, scale, run)

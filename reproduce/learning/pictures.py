@@ -25,7 +25,9 @@ __all__ = [
     "drawn_units",
 ]
 
-SIZE = (6.6, 4.6)
+SIZE, TALL = (6.6, 4.6), (6.6, 5.4)
+BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.14)}
+"""A legend below the label of the horizontal axis, in pictures that are tall."""
 
 
 def _summary(runs: list[float]) -> tuple[float, float]:
@@ -86,10 +88,10 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
         _published(axes)
         _accuracy_by_epsilon(axes)
         words = "dots: epochs 10, 50, 100, 200; bands: standard deviation over seeds"
-        finish(axes, "Training as the paper does: accuracy by epsilon", words, loc="lower right")
+        finish(axes, "The paper's training: accuracy against epsilon", words, **BELOW)
         return axes
 
-    write(path, SIZE, draw)
+    write(path, TALL, draw)
 
 
 def drawn_tuned(found: dict[str, Any], path: Path) -> None:
@@ -110,10 +112,10 @@ def drawn_tuned(found: dict[str, Any], path: Path) -> None:
         _accuracy_by_epsilon(axes)
         axes.set(ylim=(60.0, 100.0))
         words = "standard deviation over four seeds; test images have no part in the tuning"
-        finish(axes, "Tuned for each epsilon: accuracy on MNIST", words, loc="lower left")
+        finish(axes, "Tuned for each epsilon: accuracy against epsilon", words, **BELOW)
         return axes
 
-    write(path, SIZE, draw)
+    write(path, TALL, draw)
 
 
 def _published(axes: Axes) -> None:

@@ -88,7 +88,7 @@ def gaussian_limit(
     vector. It serves to choose settings; ``rng`` is not used.
     """
     deviation = (clients * ball.largest_variance / ball.dimension) ** 0.5
-    total = deviation * torch.empty(ball.dimension).normal_(generator=source)
+    total: torch.Tensor = deviation * torch.empty(ball.dimension).normal_(generator=source)
     for taken in vectors(np.arange(clients)):
         lengths = taken.lengths()
         total += taken.combined(ball.radius / torch.clamp(lengths, min=ball.radius))

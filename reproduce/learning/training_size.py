@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import sharpdp as dp
 from reproduce.learning.images import Images
@@ -19,6 +19,8 @@ CHOSEN = (
     "test images have no part in the choice, and no epsilon here covers it."
 )
 """How learning rates are chosen."""
+
+SomeSize = TypeVar("SomeSize", bound="EqualEpsilonSize")
 
 Trained = Callable[[float, int, Path], float]
 """The accuracy of one run."""
@@ -59,7 +61,7 @@ class EqualEpsilonSize(TrainingSize):
     epsilons: tuple[float, ...]
     rates: tuple[float, ...]
 
-    def for_choosing(self) -> Self:
+    def for_choosing(self: SomeSize) -> SomeSize:
         """The same numbers of steps over the training images alone, a sixth of which is held out."""
         return replace(self, images=self.images.for_choosing(), batch_size=self.batch_size * 5 // 6)
 

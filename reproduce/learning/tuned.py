@@ -89,15 +89,18 @@ class Model:
 
     def plan(self, local_epsilon: float, setting: Setting) -> CLDPSGD:
         """The rounds with this local epsilon."""
-        ball = PrivUnitBall(
-            dimension=self.dimension, local_epsilon=local_epsilon, radius=setting.clip
-        )
         return CLDPSGD(
-            randomizer=ball,
+            randomizer=self.ball(local_epsilon, setting),
             users=self.users,
             population=self.population,
             rounds=self.rounds,
             learning_rate=lambda number: setting.learning_rate(number, self.rounds),
+        )
+
+    def ball(self, local_epsilon: float, setting: Setting) -> PrivUnitBall:
+        """The randomizer of a client."""
+        return PrivUnitBall(
+            dimension=self.dimension, local_epsilon=local_epsilon, radius=setting.clip
         )
 
     def settings(self) -> list[Setting]:
@@ -143,7 +146,13 @@ class Run:
 def models(size: str) -> list[Model]:
     """Both models in the sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if size == "quick":
-        small = {"population": 1500, "users": 500, "rounds": 20, "budgets": (5.8,), "seeds": 1}
+        small: dict[str, Any] = {
+            "population": 1500,
+            "users": 500,
+            "rounds": 20,
+            "budgets": (5.8,),
+            "seeds": 1,
+        }
         return [
             Model("network", 1210, **small, clips=(0.5,), steps=(1.0,),
                   images=_digits, layers=partial(network, 8), is_chosen_by_limit=False),
@@ -206,6 +215,7 @@ def trained(
     inputs, labels = (torch.from_numpy(one) for one in (images.train, images.train_labels))
     is_limit = model.is_chosen_by_limit and purpose == CHOOSING
     layers, plan = model.layers(seed), model.plan(local_epsilon, setting)
+    ball = model.ball(local_epsilon, setting)
     rng, source = np.random.default_rng([seed, 7]), torch.Generator().manual_seed(seed)
     theta = flattened(layers)
     velocity = np.zeros_like(theta)
@@ -215,11 +225,11 @@ def trained(
         def vectors(
             which: NDArray[np.int64], chosen: NDArray[np.int64] = chosen
         ) -> Iterator[Gradients]:
-            for some in torch.from_numpy(chosen[which]).split(MANY if is_limit else CHUNK):
+            for some in torch.split(torch.from_numpy(chosen[which]), MANY if is_limit else CHUNK):
                 yield gradients(layers, inputs[some], labels[some])
 
         draw = gaussian_limit if is_limit else sum_of_reports
-        total = draw(plan.randomizer, vectors, plan.users, rng, source)
+        total = draw(ball, vectors, plan.users, rng, source)
         velocity *= MOMENTUM
         velocity += in_order(layers, total).double().numpy() / plan.users
         theta = theta - plan.rate(number) * velocity
@@ -262,13 +272,7 @@ def report(size: str, *, recorded: bool = False) -> dict[str, Any]:
             for budget in model.budgets
             for run in all_runs(model, size, budget)
         ]
-    points = {
-        model.name: [
-            point(model, budget, [run for run in found if is_at(run, model, budget)])
-            for budget in model.budgets
-        ]
-        for model in trained_models
-    }
+    points = {model.name: points_of(model, found) for model in trained_models}
     tables = [
         Table(
             "",
@@ -305,9 +309,17 @@ def papers_curve() -> dict[str, Any]:
     }
 
 
-def is_at(run: Run, model: Model, budget: float | str) -> bool:
-    """Whether a run belongs to this model and budget."""
-    return (run.model, run.budget) == (model.name, str(budget))
+def points_of(model: Model, found: list[Run]) -> list[dict[str, Any]]:
+    """A point for each budget whose runs are there."""
+    at = {
+        budget: [run for run in found if (run.model, run.budget) == (model.name, str(budget))]
+        for budget in model.budgets
+    }
+    return [
+        point(model, budget, runs)
+        for budget, runs in at.items()
+        if any(run.images == TESTING for run in runs)
+    ]
 
 
 def point(model: Model, budget: float | str, found: list[Run]) -> dict[str, Any]:
