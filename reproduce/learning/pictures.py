@@ -111,7 +111,7 @@ def drawn_tuned(found: dict[str, Any], path: Path) -> None:
         _published(axes)
         _accuracy_by_epsilon(axes)
         axes.set(ylim=(60.0, 100.0))
-        words = "standard deviation over four seeds; test images have no part in the tuning"
+        words = "standard deviation over seeds; clip and step chosen on held-out training images"
         finish(axes, "Tuned for each epsilon: accuracy against epsilon", words, **BELOW)
         return axes
 
