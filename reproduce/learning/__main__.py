@@ -10,7 +10,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reproduce.learning import budgets, clients, correlated, passes, releases, samplers, units
+from reproduce.learning import (
+    budgets,
+    clients,
+    correlated,
+    passes,
+    releases,
+    samplers,
+    tuned,
+    units,
+)
 from reproduce.learning.ledger import PAGES
 from reproduce.learning.pictures import (
     drawn_budgets,
@@ -19,11 +28,13 @@ from reproduce.learning.pictures import (
     drawn_passes,
     drawn_releases,
     drawn_samplers,
+    drawn_tuned,
     drawn_units,
 )
 
 EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = {
     "clients": (clients.report, drawn_clients),
+    "tuned": (tuned.report, drawn_tuned),
     "passes": (passes.report, drawn_passes),
     "budgets": (budgets.report, drawn_budgets),
     "correlated": (correlated.report, drawn_correlated),
@@ -31,6 +42,10 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None]]] = 
     "releases": (releases.report, drawn_releases),
     "samplers": (samplers.report, drawn_samplers),
 }
+
+
+RECORDED = ("clients", "tuned")
+"""Experiments all of whose accuracies are kept in docs/experiments, in a file NAME.csv."""
 
 
 class _Both(io.TextIOBase):
@@ -54,9 +69,10 @@ def main() -> int:
     how.add_argument("--full", action="store_true", help="the sizes of the papers, hours")
     some = parser.add_mutually_exclusive_group()
     some.add_argument(
-        "--so-far",
+        "--recorded",
         action="store_true",
-        help="clients: no more running; the epochs that are done, and their states into the repository",
+        help="clients and tuned, with --full: train nothing; table and picture again from the accuracies "
+        "that are kept in docs/experiments",
     )
     some.add_argument(
         "--seeds",
@@ -73,8 +89,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.mnist is not None:
         os.environ["MNIST"] = options.mnist
-    if (options.so_far or options.seeds) and options.name != "clients":
-        parser.error(f"--so-far and --seeds are for clients; got {options.name}.")
+    if options.seeds and options.name != "clients":
+        parser.error(f"--seeds is for clients; got {options.name}.")
+    if options.recorded and not (options.full and options.name in RECORDED):
+        parser.error(f"--recorded is for {' and '.join(RECORDED)} with --full.")
     size = "quick" if options.quick else "full" if options.full else "short"
     report, draw = EXPERIMENTS[options.name]
     screen = _Both()
@@ -83,7 +101,7 @@ def main() -> int:
             clients.results(clients.size(size), size, seeds=options.seeds)
             return 0
         with contextlib.redirect_stdout(screen):
-            found = report(size, so_far=True) if options.so_far else report(size)
+            found = report(size, recorded=True) if options.recorded else report(size)
     except FileNotFoundError as error:
         parser.error(str(error))
     if size == "quick":
@@ -91,7 +109,8 @@ def main() -> int:
     PAGES.mkdir(parents=True, exist_ok=True)
     text = screen.kept.getvalue()
     words = text[text.index("\n\n") :].strip() if "\n\n" in text else text.strip()
-    command = " ".join(["python -m reproduce.learning", *sys.argv[1:]])
+    arguments = [options.name, *(["--full"] if options.full else [])]
+    command = " ".join(["python -m reproduce.learning", *arguments])
     (PAGES / f"{options.name}.txt").write_text(f"$ {command}\n\n{words}\n", "utf-8")
     if "data" in found:
         (PAGES / f"{options.name}.csv").write_text("\n".join(found["data"]) + "\n", "utf-8")

@@ -17,7 +17,7 @@ import sharpdp as dp
 from reproduce.learning.dense import Dense
 from reproduce.learning.images import digits, mnist
 from reproduce.learning.ledger import kept, spread, told
-from reproduce.learning.training_size import EqualEpsilonSize
+from reproduce.learning.training_size import CHOSEN, EqualEpsilonSize
 from reproduce.pages import columns
 from reproduce.sheets import Table
 
@@ -31,7 +31,7 @@ POISSON, SHUFFLED = "Poisson batches", "shuffled batches"
 def size(name: str) -> EqualEpsilonSize:
     """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if name == "quick":
-        return EqualEpsilonSize(digits(), 100, 2, 1, (8.0,), (1.0,))
+        return EqualEpsilonSize(digits(), 60, 2, 1, (8.0,), (0.01, 1.0))
     epochs, seeds = {"short": (10, 3), "full": (30, 5)}[name]
     return EqualEpsilonSize(mnist(), 600, epochs, seeds, EPSILONS, RATES)
 
@@ -84,6 +84,7 @@ def trained(
 def report(name: str) -> dict[str, Any]:
     """Run what is missing, print the tables, and give back what a picture needs."""
     scale = size(name)
+    choosing = scale.for_choosing()
     schemes = {plan.label: plan for plan in scale.schemes()}
     rows, honest = [], []
     found: dict[str, Any] = {label: [] for label in schemes}
@@ -92,9 +93,13 @@ def report(name: str) -> dict[str, Any]:
             f"budgets-{scale.images.name}-{name}-noises-{epsilon:g}",
             partial(all_calibrated, scale, epsilon),
         )
-        for label, plan in schemes.items():
+        for (label, plan), smaller in zip(schemes.items(), choosing.schemes(), strict=True):
             words = f"budgets-{scale.images.name}-{name}-{label.replace(' ', '-')}-{epsilon:g}"
-            best, accuracies = scale.best_rate(words, partial(trained, scale, plan, noises[label]))
+            best, accuracies = scale.best_rate(
+                words,
+                partial(trained, choosing, smaller, noises[label]),
+                partial(trained, scale, plan, noises[label]),
+            )
             found[label].append({"epsilon": epsilon, "accuracy": accuracies})
             cells = [
                 f"{epsilon:g}",
@@ -122,8 +127,8 @@ def report(name: str) -> dict[str, Any]:
     ]
     rates = ", ".join(f"{rate:g}" for rate in scale.rates)
     remark = (
-        f"The learning rate is the best of {rates} for each row; no epsilon here covers that choice. The "
-        "noise of shuffled batches is what the upper side of their bracket needs; the truth needs less."
+        f"The learning rate is the best of {rates} for each row, {CHOSEN} The noise of shuffled batches "
+        "is what the upper side of their bracket needs; the truth needs less."
     )
     print(columns(title, tables, (remark,)))
     return found

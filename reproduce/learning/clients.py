@@ -7,7 +7,7 @@ the larger local epsilon that sharper accounting allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from reproduce.girgis2021.accuracies import BASELINE, PAPER, PRINTED, Runs, after
+from reproduce.girgis2021.accuracies import runs as recorded_runs
 from reproduce.girgis2021.panels import published
 from reproduce.learning.gradients import Gradients, gradients, in_order, outputs
 from reproduce.learning.images import Images, digits, mnist
-from reproduce.learning.ledger import begun, kept, spread, stored, told
+from reproduce.learning.ledger import begun, kept, spread, told
 from reproduce.learning.models import accuracy, flattened, load, network
 from reproduce.learning.simulation import CHUNK, sum_of_reports
 from reproduce.pages import columns
@@ -40,21 +41,28 @@ SHOWN = 3
 class Size:
     """How much of the experiment is run."""
 
-    images: Images
+    images: Callable[[], Images]
+    population: int
+    pixels: int
     users: int
     epochs: int
     seeds: int
 
     @property
+    def name(self) -> str:
+        """The name of the images."""
+        return self.images.__name__
+
+    @property
     def rounds_per_epoch(self) -> int:
         """Rounds in which as many clients report as there are."""
-        return len(self.images.train) // self.users
+        return self.population // self.users
 
     def mechanism(self, local_epsilon: float, epochs: int) -> dp.ShuffledReports:
         """So many epochs with any randomizer of that budget, as the paper accounts them."""
         return dp.ShuffledReports(
             users=self.users,
-            population=len(self.images.train),
+            population=self.population,
             local_epsilon=local_epsilon,
             rounds=epochs * self.rounds_per_epoch,
         )
@@ -64,14 +72,14 @@ class Size:
         return CLDPSGD(
             randomizer=self.ball(local_epsilon),
             users=self.users,
-            population=len(self.images.train),
+            population=self.population,
             rounds=epochs * self.rounds_per_epoch,
             learning_rate=self.learning_rate,
         )
 
     def ball(self, local_epsilon: float) -> PrivUnitBall:
         """The randomizer of a client."""
-        dimension = flattened(network(self.images.pixels, seed=0)).size
+        dimension = flattened(network(self.pixels, seed=0)).size
         return PrivUnitBall(dimension=dimension, local_epsilon=local_epsilon, radius=CLIP)
 
     def learning_rate(self, step: int) -> float:
@@ -83,8 +91,8 @@ class Size:
 def size(name: str) -> Size:
     """The sizes quick (scikit-learn's digits), short and full (MNIST)."""
     if name == "quick":
-        return Size(digits(), 50, 2, 1)
-    return Size(mnist(), 2000, *{"short": (5, 2), "full": (EPOCHS, 4)}[name])
+        return Size(digits, 1500, 8, 50, 2, 1)
+    return Size(mnist, 60_000, 28, 2000, *{"short": (5, 2), "full": (EPOCHS, 4)}[name])
 
 
 def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[float]:
@@ -93,13 +101,11 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
     What is drawn in an epoch depends on the seed and the epoch alone, so that a run that was resumed
     gives what an uninterrupted one gives.
     """
-    model, ball = network(scale.images.pixels, seed), scale.ball(local_epsilon)
-    images, labels = (
-        torch.from_numpy(one) for one in (scale.images.train, scale.images.train_labels)
-    )
+    model, ball, held = network(scale.pixels, seed), scale.ball(local_epsilon), scale.images()
+    images, labels = (torch.from_numpy(one) for one in (held.train, held.train_labels))
     found: list[float] = []
     state = begun(path)
-    if "parameters" in state:  # or else accuracies of a run whose parameters were lost
+    if state:
         found = state["accuracies"].tolist()
         load(model, state["parameters"])
     theta = flattened(model)
@@ -119,7 +125,7 @@ def trained(scale: Size, local_epsilon: float, seed: int, path: Path) -> list[fl
             total = in_order(model, sum_of_reports(ball, vectors, scale.users, rng, source))
             theta = theta - scale.learning_rate(step) / scale.users * total.double().numpy()
             load(model, theta)
-        found.append(accuracy(partial(outputs, model), scale.images))
+        found.append(accuracy(partial(outputs, model), held))
         theta = flattened(model)
         with path.with_suffix(".new").open("wb") as file:
             np.savez_compressed(file, parameters=theta.astype(np.float32), accuracies=found)
@@ -136,7 +142,7 @@ def larger_budget(scale: Size) -> float:
 
     In the paper's size one that was found once, so that a sharper bound does not begin all runs anew.
     """
-    if scale.images.name == "mnist" and scale.epochs == EPOCHS:
+    if scale.name == "mnist" and scale.epochs == EPOCHS:
         return LARGER
     target = published(scale.mechanism(LOCAL, scale.epochs), DELTA, [PAPER])[PAPER]
     found = dp.calibrate(
@@ -148,25 +154,20 @@ def larger_budget(scale: Size) -> float:
     return round(found, 2) - 0.01
 
 
-def results(
-    scale: Size, name: str, *, so_far: bool = False, seeds: Sequence[int] | None = None
-) -> Runs:
-    """All runs, or those with these seeds; with ``so_far`` nothing is run, and those that were begun."""
-    found: Runs = {}
-    for local in (LOCAL, larger_budget(scale)):
-        runs = [
-            kept(
-                named(scale, name, local, seed), partial(trained, scale, local, seed), so_far=so_far
-            )
+def results(scale: Size, name: str, *, seeds: Sequence[int] | None = None) -> Runs:
+    """All runs, or those with these seeds."""
+    return {
+        local: [
+            kept(named(scale, name, local, seed), partial(trained, scale, local, seed))
             for seed in (range(scale.seeds) if seeds is None else seeds)
         ]
-        found[local] = [run for run in runs if run]
-    return {local: runs for local, runs in found.items() if runs}
+        for local in (LOCAL, larger_budget(scale))
+    }
 
 
 def named(scale: Size, name: str, local_epsilon: float, seed: int) -> str:
     """The name under which a run is kept."""
-    return f"clients-{scale.images.name}-{name}-{local_epsilon:g}-{seed}"
+    return f"clients-{scale.name}-{name}-{local_epsilon:g}-{seed}"
 
 
 def rows_of(scale: Size, found: Runs) -> list[list[str]]:
@@ -204,19 +205,15 @@ def printed_rows(scale: Size, runs: list[list[float]]) -> list[list[str]]:
     return rows
 
 
-def report(name: str, *, so_far: bool = False) -> dict[str, Any]:
+def report(name: str, *, recorded: bool = False) -> dict[str, Any]:
     """Run what is missing, print the tables, and give back what a picture needs.
 
-    With ``so_far`` nothing is run, and the states that this machine has are copied into the repository.
+    With ``recorded`` nothing is run: the accuracies are those that are kept with the documentation.
     """
     scale = size(name)
-    found = results(scale, name, so_far=so_far)
-    if so_far:
-        for local in found:
-            for seed in range(scale.seeds):
-                stored(named(scale, name, local, seed))
+    found = recorded_runs() if recorded else results(scale, name)
     title = (
-        f"girgis2021 on {scale.images.name}: accuracy, and epsilon at delta = {DELTA:g}; "
+        f"girgis2021 on {scale.name}: accuracy, and epsilon at delta = {DELTA:g}; "
         f"{scale.epochs} epochs and {scale.seeds} seeds are the whole run"
     )
     come = "; ".join(

@@ -19,6 +19,12 @@ Piece = Tensor | tuple[Tensor, Tensor]
 Back = Callable[[Tensor], Tensor]
 
 
+SHORTEST, ZERO = 1e-10, 1e-30
+"""What is sent back for a record that is recognized almost surely is made as large as the first, so that
+inner products in single precision do not underflow; below the second it counts as zero. PrivUnit's sign
+is a fair coin for any gradient so short."""
+
+
 @dataclass(frozen=True)
 class Gradients:
     """Vectors of some clients, cut into pieces.
@@ -39,6 +45,17 @@ class Gradients:
             else:
                 total = total + (piece @ piece.T).double()
         return total
+
+    def lengths(self) -> Tensor:
+        """The length of each."""
+        total = torch.zeros(())
+        for piece in self.pieces:
+            if isinstance(piece, tuple):
+                y, x = piece
+                total = total + (y * y).sum(1) * (x * x).sum(1)
+            else:
+                total = total + (piece * piece).sum(1)
+        return torch.sqrt(total)
 
     def products(self, vector: Tensor) -> Tensor:
         """The inner product of each with a vector."""
@@ -75,12 +92,16 @@ def _width(piece: Piece) -> int:
 def gradients(model: nn.Sequential, inputs: Tensor, labels: Tensor) -> Gradients:
     """Gradients of the cross entropy, one for each record.
 
-    Pieces are in the order of the parameters; see `in_order` for the weights within a convolution.
+    Pieces are in the order of the parameters; see `in_order` for the weights within a convolution. Those
+    of records that are recognized almost surely are longer than they are: see `SHORTEST`.
     """
     found: list[list[Piece]] = []
     value, backs = _run(model, inputs, found)
     sent = torch.softmax(value, 1)
     sent[torch.arange(len(labels)), labels] -= 1.0
+    largest = sent.abs().amax(1, keepdim=True)
+    longer = torch.clamp(SHORTEST / torch.clamp(largest, min=ZERO), min=1.0)
+    sent = torch.where(largest < ZERO, 0.0, sent * longer)
     for back in reversed(backs):
         sent = back(sent)
     return Gradients([piece for pieces in reversed(found) for piece in pieces])

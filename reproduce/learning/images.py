@@ -40,6 +40,20 @@ class Images:
         """How many an image has on each edge."""
         return int(self.train.shape[-1])
 
+    def for_choosing(self) -> Images:
+        """The training images alone, the last sixth of them in place of the test images.
+
+        Settings are chosen on these, so that test images have no part in the choice.
+        """
+        first = len(self.train) - len(self.train) // 6
+        return Images(
+            f"{self.name}-choosing",
+            self.train[:first],
+            self.train_labels[:first],
+            self.train[first:],
+            self.train_labels[first:],
+        )
+
 
 def mnist() -> Images:
     """60,000 images of 28 x 28 pixels and 10,000 for testing.

@@ -1,6 +1,7 @@
 """Results on disk, one file for each run: what is there is not run again.
 
-Runs that take hours have their states in the repository too, so that another machine can go on with them.
+They and the states of unfinished runs are in a folder that git ignores. The accuracies that pages show
+are kept with the pages.
 """
 
 from __future__ import annotations
@@ -13,24 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OUT", "PAGES", "STATES", "begun", "kept", "mean", "noted", "spread", "stored", "told"]
+__all__ = ["OUT", "PAGES", "begun", "kept", "mean", "spread", "told"]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "learning"
 PAGES = ROOT / "docs" / "experiments"
-STATES = ROOT / "reproduce" / "learning" / "states"
 
 
-def kept(name: str, run: Callable[[Path], Any], *, so_far: bool = False) -> Any:
+def kept(name: str, run: Callable[[Path], Any]) -> Any:
     """The result of a run that was finished before, or of running it now.
 
-    The run is given a path beside the result for whatever it needs to go on after a crash. With
-    ``so_far`` nothing is run, and the result is what the state of a run that was cut short has.
+    The run is given a path beside the result for whatever it needs to go on after a crash.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / f"{name}.json"
-    if so_far and not file.exists():
-        return noted(OUT / f"{name}.state")
     if not file.exists():
         result = run(OUT / f"{name}.state")
         beside = file.with_suffix(".new")
@@ -69,26 +66,8 @@ def told(path: Path, words: str) -> None:
 
 
 def begun(path: Path) -> dict[str, NDArray[Any]]:
-    """The state of a run: that at this path, or else that in the repository, or else an empty one."""
-    for one in (path, _in_repository(path)):
-        if one.exists():
-            with np.load(one) as found:
-                return dict(found)
-    return {}
-
-
-def noted(path: Path) -> list[float]:
-    """The accuracies that the state of a run has so far."""
-    return [float(one) for one in begun(path).get("accuracies", [])]
-
-
-def stored(name: str) -> None:
-    """Copy the state of a run, if this machine has one, into the repository."""
-    path = OUT / f"{name}.state"
-    if path.exists():
-        STATES.mkdir(exist_ok=True)
-        _in_repository(path).write_bytes(path.read_bytes())
-
-
-def _in_repository(path: Path) -> Path:
-    return STATES / f"{path.stem}.npz"
+    """The state of a run that was cut short, or an empty one."""
+    if not path.exists():
+        return {}
+    with np.load(path) as found:
+        return dict(found)

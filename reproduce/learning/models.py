@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from reproduce.learning.images import Images
 
-__all__ = ["accuracy", "flattened", "load", "network"]
+__all__ = ["accuracy", "flattened", "linear", "load", "network"]
 
 
 def network(pixels: int, seed: int) -> nn.Sequential:
@@ -31,6 +31,14 @@ def network(pixels: int, seed: int) -> nn.Sequential:
         nn.ReLU(),
         nn.Linear(32, 10),
     )
+
+
+def linear(inputs: int) -> nn.Sequential:
+    """Softmax over ten classes, from zero."""
+    layer = nn.Linear(inputs, 10)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(layer)
 
 
 def flattened(model: nn.Module) -> NDArray[np.float64]:

@@ -21,10 +21,13 @@ __all__ = [
     "drawn_passes",
     "drawn_releases",
     "drawn_samplers",
+    "drawn_tuned",
     "drawn_units",
 ]
 
-SIZE = (6.6, 4.6)
+SIZE, TALL = (6.6, 4.6), (6.6, 5.4)
+BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.14)}
+"""A legend below the label of the horizontal axis, in pictures that are tall."""
 
 
 def _summary(runs: list[float]) -> tuple[float, float]:
@@ -61,15 +64,18 @@ MARKED, TICKS = (10, 50, 100, 200), (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def drawn_clients(found: dict[str, Any], path: Path) -> None:
-    """Accuracy against epsilon: the paper's accounting, ours, and ours with the larger budget."""
+    """Accuracy against epsilon with the settings of the paper: its accounting, ours, a larger budget."""
 
     def draw(ax: Axes) -> Axes:
         axes = styled_axes(ax)
         small, *larger = found["curves"]
         curves = (
-            ("Theorem 1, local epsilon 2", small, "theorem", GRAY),
-            ("sharpdp, local epsilon 2", small, "ours", BLUE),
-            *((f"sharpdp, local epsilon {one:g}", one, "ours", ORANGE) for one in larger),
+            ("epsilon by Theorem 1, local epsilon 2", small, "theorem", GRAY),
+            ("epsilon by sharpdp, local epsilon 2", small, "ours", BLUE),
+            *(
+                (f"epsilon by sharpdp, local epsilon {one:g}", one, "ours", ORANGE)
+                for one in larger
+            ),
         )
         for label, local, account, color in curves:
             one = found["curves"][local]
@@ -79,25 +85,62 @@ def drawn_clients(found: dict[str, Any], path: Path) -> None:
             ):
                 if epoch in MARKED:
                     axes.plot(epsilon, _summary(runs)[0], color=color, marker="o", markersize=4)
-        places, heights, widths = zip(*PRINTED, strict=True)
-        style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
-        axes.errorbar(
-            places, heights, yerr=widths, color="black", label="published accuracies", **style
-        )
-        for place, height, _ in PRINTED:
-            axes.annotate(
-                f"{height:g}", (place, height), (7, -3), textcoords="offset points", fontsize=8
-            )
-        axes.set(
-            xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %"
-        )
-        axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
-        axes.minorticks_off()
+        _published(axes)
+        _accuracy_by_epsilon(axes)
         words = "dots: epochs 10, 50, 100, 200; bands: standard deviation over seeds"
-        finish(axes, "What sharper accounting buys", words, loc="lower right")
+        finish(axes, "The paper's training: accuracy against epsilon", words, **BELOW)
         return axes
 
-    write(path, SIZE, draw)
+    write(path, TALL, draw)
+
+
+def drawn_tuned(found: dict[str, Any], path: Path) -> None:
+    """Accuracy against epsilon: the paper's settings and its accounting, and both tuned models."""
+
+    def draw(ax: Axes) -> Axes:
+        axes = styled_axes(ax)
+        paper = found["paper"]
+        for one, account, color in (("theorem", "Theorem 1", GRAY), ("ours", "sharpdp", BLUE)):
+            label = f"network, the paper's settings, epsilon by {account}"
+            _band(axes, paper[one], paper["accuracy"], color, label)
+        for (model, points), color in zip(found["points"].items(), (ORANGE, GREEN), strict=True):
+            rising = sorted(points, key=lambda one: one["spent"][1])
+            label = f"{model}, tuned, epsilon by sharpdp"
+            ends = [one["spent"][1] for one in rising]
+            _curve(axes, ends, [one["accuracy"] for one in rising], color, label)
+        _published(axes)
+        _accuracy_by_epsilon(axes)
+        axes.set(ylim=(60.0, 100.0))
+        words = "standard deviation over seeds; clip and step chosen on held-out training images"
+        finish(axes, "Tuned for each epsilon: accuracy against epsilon", words, **BELOW)
+        return axes
+
+    write(path, TALL, draw)
+
+
+def _published(axes: Axes) -> None:
+    """The accuracies that are printed in the paper."""
+    places, heights, widths = zip(*PRINTED, strict=True)
+    style: dict[str, Any] = {"marker": "D", "markersize": 4, "linestyle": "none"}
+    axes.errorbar(
+        places,
+        heights,
+        yerr=widths,
+        color="black",
+        label="published, epsilon by the paper",
+        **style,
+    )
+    for place, height, _ in PRINTED:
+        axes.annotate(
+            f"{height:g}", (place, height), (7, -3), textcoords="offset points", fontsize=8
+        )
+
+
+def _accuracy_by_epsilon(axes: Axes) -> None:
+    """The labels of both axes."""
+    axes.set(xscale="log", xlabel="epsilon (upper side) at delta = 1e-5", ylabel="test accuracy, %")
+    axes.set_xticks(TICKS, [f"{one:g}" for one in TICKS])
+    axes.minorticks_off()
 
 
 def drawn_releases(found: dict[str, Any], path: Path) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sharpdp as dp
 from reproduce.learning.images import Images
-from reproduce.learning.ledger import kept, mean
+from reproduce.learning.ledger import kept
 
-__all__ = ["EqualEpsilonSize", "TrainingSize"]
+__all__ = ["CHOSEN", "EqualEpsilonSize", "TrainingSize"]
+
+CHOSEN = (
+    "in one run with the same noise over five sixths of the training images, tested on the last sixth; "
+    "test images have no part in the choice, and no epsilon here covers it."
+)
+"""How learning rates are chosen."""
+
+SomeSize = TypeVar("SomeSize", bound="EqualEpsilonSize")
+
+Trained = Callable[[float, int, Path], float]
+"""The accuracy of one run."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +61,25 @@ class EqualEpsilonSize(TrainingSize):
     epsilons: tuple[float, ...]
     rates: tuple[float, ...]
 
-    def best_rate(
-        self, name: str, trained: Callable[[float, int, Path], float]
-    ) -> tuple[float, list[float]]:
-        """The learning rate with the best mean accuracy, and its accuracies by seed.
+    def for_choosing(self: SomeSize) -> SomeSize:
+        """The same numbers of steps over the training images alone, a sixth of which is held out."""
+        return replace(self, images=self.images.for_choosing(), batch_size=self.batch_size * 5 // 6)
 
-        ``trained`` is called with a rate, a seed and a path; runs are kept under the name.
+    def best_rate(
+        self, name: str, choosing: Trained, testing: Trained
+    ) -> tuple[float, list[float]]:
+        """The learning rate that is best on held-out images, and accuracies on test images by seed.
+
+        Both functions are called with a rate, a seed and a path; ``choosing`` trains in the size of
+        `for_choosing`. Runs are kept under the name.
         """
         tried = {
-            rate: [
-                kept(f"{name}-{rate:g}-{seed}", partial(trained, rate, seed))
-                for seed in range(self.seeds)
-            ]
+            rate: kept(f"{name}-{rate:g}-choosing", partial(choosing, rate, 0))
             for rate in self.rates
         }
-        best = max(tried, key=lambda rate: mean(tried[rate]))
-        return best, tried[best]
+        best = max(self.rates, key=tried.__getitem__)
+        accuracies = [
+            kept(f"{name}-{best:g}-testing-{seed}", partial(testing, best, seed))
+            for seed in range(self.seeds)
+        ]
+        return best, accuracies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ GUESSING = 0.1
 @pytest.fixture(autouse=True)
 def out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(ledger, "OUT", tmp_path)
-    monkeypatch.setattr(ledger, "STATES", tmp_path / "states")
     return tmp_path
 
 
@@ -127,27 +127,10 @@ def test_the_mean_of_a_batch_is_clipped_by_column_sums() -> None:
 
 def test_a_run_goes_on_as_if_it_had_not_stopped(out: Path) -> None:
     scale = clients.size("quick")
-    shorter = clients.Size(scale.images, scale.users, 1, 1)
+    shorter = replace(scale, epochs=1)
     clients.trained(shorter, 2.0, 0, out / "resumed.state")
     resumed = clients.trained(scale, 2.0, 0, out / "resumed.state")
     assert resumed == clients.trained(scale, 2.0, 0, out / "whole.state")
-
-
-def test_another_machine_goes_on_with_a_state_of_the_repository(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scale = clients.size("quick")
-    monkeypatch.setattr(clients, "larger_budget", lambda scale: 5.0)
-    shorter = clients.Size(scale.images, scale.users, 1, 1)
-    monkeypatch.setattr(clients, "size", lambda name: shorter)
-    (begun,) = clients.results(shorter, "quick")[2.0]
-    (out / "clients-digits-quick-2-0.json").unlink()  # as if it were longer
-    assert clients.report("quick", so_far=True)["accuracy"][2.0] == [begun]
-    (out / "clients-digits-quick-2-0.state").unlink()
-    assert clients.results(shorter, "quick", so_far=True)[2.0] == [begun]
-    resumed = clients.results(scale, "quick", seeds=[0])[2.0]
-    assert resumed == [clients.trained(scale, 2.0, 0, out / "whole.state")]
-    assert resumed[0][:1] == begun
 
 
 def test_without_mnist_nothing_is_run_or_written(
