@@ -193,6 +193,10 @@ def test_crash_epsilon_is_not_halved_without_end() -> None:
     assert answer.lower <= float(max(deltas)) <= answer.upper
 
 
+RARE = poisson(1e-3, 20, 0.6)
+"""One contour stays wider than asked here, so that jumps are asked as well."""
+
+
 class TestDeclining:
     """Only `Declined` makes room for the next engine; every other exception is a defect and is seen."""
 
@@ -205,22 +209,22 @@ class TestDeclining:
 
         monkeypatch.setattr(expansion, "make_plan", broken)
         with pytest.raises(fault, match="a defect"):
-            dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
+            dp.account(RARE).delta(epsilon=0.9)
         with pytest.raises(fault, match="a defect"):
-            dp.account(poisson(1e-4, 10, 0.3)).epsilon(delta=1e-6)
+            dp.account(RARE).epsilon(delta=1e-6)
 
     def test_build9_an_engine_that_declines_makes_room(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from sharpdp.composition.engine import Declined
 
-        answer = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
+        answer = dp.account(RARE).delta(epsilon=0.9)
 
         def declining(*_: object, **__: object) -> None:
             raise Declined("not today")
 
         monkeypatch.setattr(expansion, "make_plan", declining)
-        other = dp.account(poisson(1e-4, 10, 0.3)).delta(epsilon=2.3)
+        other = dp.account(RARE).delta(epsilon=0.9)
         assert other.lower <= answer.upper
         assert answer.lower <= other.upper
         assert (other.lower, other.upper) != (answer.lower, answer.upper)
@@ -236,7 +240,9 @@ class TestDeclining:
         def declining(*_: object, **__: object) -> None:
             raise Declined("not today")
 
-        monkeypatch.setattr(compose, "first_answer", declining)
+        for engine in compose.ENGINES:
+            for word in ("for_threshold", "for_value"):
+                monkeypatch.setattr(engine, word, declining)
         known = dp.account(run).delta(epsilon=2.3)
         assert known.lower <= delta.lower <= delta.upper <= known.upper < 1.0
         known = dp.account(run).epsilon(delta=1e-6)

@@ -92,6 +92,7 @@ PLAN = dp.PoissonBatches(dataset_size=20, sample_rate=0.25, steps=2)
 CURVE = dp.TradeoffCurve.from_knots(fpr=[0, 0.25, 1], fnr=[1, 0.25, 0])
 LINE = Polyline((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0))
 BALL = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
+GROUPS = dp.mechanisms.ShuffledGroups(users=[3, 5], local_epsilon=[1.0, 2.0], categories=2)
 CLIENTS = learn.CLDPSGD(randomizer=BALL, users=2, population=4, rounds=2)
 BLOCKS = learn.BlockSGD(records=4, blocks=2, epochs=2, local_epsilon=1.0, clip=1.0, dimension=2)
 SMOOTH = dp.SmoothLoss(gradient_norm=1.0, smoothness=0.25, regularization=0.1)
@@ -384,6 +385,9 @@ GOOD: dict[str, Any] = {
     "BlockSGD(records)": 4,
     "ClientRun.resumed(path)": Made(lambda: _begun_run()),
     "ClippedGradients(physical_batch_size)": 3,
+    "CompressedPrivUnit(candidates)": 8,
+    "CompressedPrivUnit.estimates(reports)": [0, 1],
+    "CompressedPrivUnit.mean(reports)": [0, 1],
     "CoordinateSigns.estimates(reports)": [0, 1],
     "CoordinateSigns.mean(reports)": [0, 1],
     "DiscreteRandomizer(local_epsilon)": 2.0,
@@ -419,6 +423,8 @@ GOOD: dict[str, Any] = {
     "PrivUnit.reports(records)": np.eye(2),
     "PrivUnit.variance(records)": np.eye(2),
     "ProfileMechanism(profile)": lambda x: np.exp(-x) / 2,
+    "Randomizer.decoded(codes)": Made(lambda: BALL.encoded(BALL.reports(np.zeros((2, 2)), rng=1))),
+    "Randomizer.encoded(reports)": Made(lambda: BALL.reports(np.zeros((2, 2)), rng=1)),
     "RandomizedAnswers.estimates(reports)": [0, 1],
     "RandomizedAnswers.mean(reports)": [0, 1],
     "RandomizedAnswers.reports(records)": [0, 1],
@@ -428,9 +434,15 @@ GOOD: dict[str, Any] = {
     "RenyiCurve(function)": None,
     "RenyiCurve.best_order(epsilon)": None,
     "Repeated(count)": 2,
+    "ReportsOfGroup(groups)": GROUPS,
+    "ReportsOfGroup(index)": 1,
     "SamplerComparison.smallest_noise(name)": "Poisson",
     "SameBatches(queries)": [dp.DPSGD(PLAN, noise_multiplier=2.0)],
     "ShuffledBatches(order)": "kept",
+    "ShuffledGroups(categories)": 2,
+    "ShuffledGroups(local_epsilon)": [1.0, 2.0],
+    "ShuffledGroups(users)": [3, 5],
+    "ShuffledGroups.group(index)": 1,
     "ShuffledReports(randomizer)": "shared",
     "StepNoise(key)": b"k" * 32,
     "StepNoise.added(total)": Made(lambda: {"weight": _tensor(2)}),
@@ -447,6 +459,10 @@ GOOD: dict[str, Any] = {
     "calibrate(mu)": None,
     "check_examples(inputs)": Made(lambda: _tensor(20, 2)),
     "compare(order)": None,
+    "plan_collection(bits)": None,
+    "plan_collection(clients)": 1000,
+    "plan_collection(diameter)": None,
+    "plan_collection(reports_per_client)": None,
     "compare_conversions(curve)": dp.RenyiCurve(orders=[2.0], values=[0.5]),
     "compare_conversions(epsilon)": None,
     "compare_mixture(epsilon)": None,

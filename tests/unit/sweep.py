@@ -41,6 +41,7 @@ INSIDE = {
     "HadamardSigns.signs",
     "MinSeparation.batches",  # refused, whatever the arguments are
     "MonotoneSensitivity.values",
+    "PrivUnit.code_of",
     "PrivUnit.drawn",
     "RenyiCurve.at",
     "RenyiCurve.best",
@@ -53,7 +54,13 @@ INSIDE = {
 """What only the library itself calls, with arguments that were checked, and one that has its test."""
 
 
-SLOW = {"compare_samplers", "SamplerComparison.smallest_noise", "estimate", "calibrate"}
+SLOW = {
+    "compare_samplers",
+    "SamplerComparison.smallest_noise",
+    "estimate",
+    "calibrate",
+    "plan_collection",
+}
 """Calls that take long if what they are given is right after all: no numbers are tried."""
 
 QUICK = {"Budget": lambda: dp.Budget(divergence=1.0, order=8.0)}

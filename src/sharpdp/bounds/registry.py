@@ -620,10 +620,15 @@ def register_once(registered: dict[str, Entry], entry: Entry, kind: str) -> None
 
 
 def append_to_docstring(theorem: object, paragraphs: Iterable[tuple[str, str]]) -> None:
-    """Add titled paragraphs to a docstring: what a registration knows is not written twice."""
+    """Add titled paragraphs to a docstring: what a registration knows is not written twice.
+
+    Nor is what two registrations of one theorem have in common.
+    """
     text = inspect.cleandoc(theorem.__doc__ or "")
-    titled = (f"{title.capitalize()}: {words}." for title, words in paragraphs)
-    theorem.__doc__ = "\n\n".join((text, *titled))
+    for title, words in paragraphs:
+        titled = f"\n\n{title.capitalize()}: {words}."
+        text += titled if titled not in text else ""
+    theorem.__doc__ = text
 
 
 def _only_notion(about: tuple[Any, ...]) -> tuple[Adjacency, ...]:

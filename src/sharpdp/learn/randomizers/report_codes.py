@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import invalid
+from sharpdp._validate import has_entries, invalid, short_repr
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.randomizers.validation import codes_of, rows_of
 from sharpdp.randomness.system_stream import Floats
@@ -69,7 +69,7 @@ class FixedLengthCode:
     def decoded(self, codes: Iterable[Any]) -> NDArray[np.int64]:
         """The numbers."""
         weights = 1 << np.arange(self.bits - 1, -1, -1, dtype=np.int64)
-        rows = [_cut(_bits_of(code), self.bits) @ weights for code in codes]
+        rows = [_cut(bits, self.bits) @ weights for bits in _bits_of(codes)]
         numbers = np.array(rows, dtype=np.int64)
         self._check(numbers, "codes")
         return numbers
@@ -146,7 +146,7 @@ class LatticeCode:
 
     def decoded(self, codes: Iterable[Any]) -> Floats:
         """The vectors, each number as it was."""
-        rows = [self._decoded(_bits_of(code)) for code in codes]
+        rows = [self._decoded(bits) for bits in _bits_of(codes)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), self.dimension)
 
     def _decoded(self, bits: Bits) -> Floats:
@@ -162,17 +162,21 @@ class LatticeCode:
         return vector
 
 
-def _bits_of(code: Any) -> Bits:
-    """One code as an array of zeros and ones."""
-    bits = np.asarray(code)
-    if bits.ndim != 1 or bits.dtype.kind not in "biu":
-        raise WrongType(
-            "codes must be arrays of zeros and ones, one per report; "
-            f"got shape {bits.shape} of {bits.dtype}. Try np.unpackbits(...) for bytes."
-        )
-    if bits.size and (bits.min() < 0 or bits.max() > 1):
-        raise invalid("codes", "zeros and ones", int(bits.max()), "Try np.unpackbits(...).")
-    return bits.astype(np.uint8)
+def _bits_of(codes: object) -> Iterator[Bits]:
+    """Each code as an array of zeros and ones."""
+    allowed = "arrays of zeros and ones, one per report"
+    if not has_entries(codes):
+        raise WrongType(f"codes must be {allowed}; got {short_repr(codes)}.")
+    for code in codes:
+        bits = np.asarray(code)
+        if bits.ndim != 1 or bits.dtype.kind not in "biu":
+            raise WrongType(
+                f"codes must be {allowed}; got shape {bits.shape} of {bits.dtype}. "
+                "Try np.unpackbits(...) for bytes."
+            )
+        if bits.size and (bits.min() < 0 or bits.max() > 1):
+            raise invalid("codes", "zeros and ones", int(bits.max()), "Try np.unpackbits(...).")
+        yield bits.astype(np.uint8)
 
 
 def _cut(bits: Bits, length: int) -> Bits:
