@@ -69,8 +69,8 @@ ROWS = (
     Row(
         "girgis2021",
         "Accuracy against ε with tuned steps",
-        f"{FULL} for a linear model at five budgets; the paper's network at two, 10 epochs. Settings are "
-        "chosen on held-out training images",
+        f"{FULL} for a linear model at five budgets; the paper's network at four, 10 epochs. Settings "
+        "are chosen on held-out training images",
         "[experiments](../experiments.md)",
     ),
     Row(
