@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sharpdp import notebook
 from sharpdp._validate import count, half_open_probability, has_entries, invalid, open_probability
 from sharpdp.accounting import account
 from sharpdp.bracket import STANDARD_WIDTH, Bracket
@@ -17,8 +16,7 @@ from sharpdp.mechanisms import ShuffledReports
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.progress import progress
-from sharpdp.tabular import Plotted, Rows, Tabular
-from sharpdp.text_table import table_lines, wrapped
+from sharpdp.tabular import NotedTable, Plotted, Rows
 
 __all__ = ["CollectionDesign", "DesignRow", "collect", "design_collection", "reporting"]
 
@@ -68,7 +66,7 @@ class DesignRow:
 
 
 @dataclass(frozen=True)
-class CollectionDesign(Rows[DesignRow], Tabular, Plotted):
+class CollectionDesign(Rows[DesignRow], NotedTable, Plotted):
     """A data collection at several local epsilons; made by `design_collection`.
 
     Args:
@@ -156,21 +154,6 @@ class CollectionDesign(Rows[DesignRow], Tabular, Plotted):
                 "randomness, and nothing but the report reaches the shuffler.",
             ),
         )
-
-    def __str__(self) -> str:
-        """The table, with what is collected above it and what it means below it."""
-        rows = [self.headings, *self.cells()]
-        return "\n".join(
-            [
-                self.describe(),
-                *table_lines(rows, right=range(len(self.headings))),
-                *(line for label, text in self.notes for line in wrapped(f"{label}: {text}")),
-            ]
-        )
-
-    def _repr_html_(self) -> str:
-        """The table, for notebooks."""
-        return notebook.table(self.headings, self.cells(), title=self.describe())
 
     def to_dict(self) -> dict[str, Any]:
         """The design as plain data.

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sharpdp import notebook
 from sharpdp._validate import count, invalid, open_probability, positive, positive_scale
 from sharpdp.accounting import account
 from sharpdp.bracket import Bracket
@@ -28,8 +27,7 @@ from sharpdp.mechanisms.shuffle import MOST_USERS
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.progress import progress
-from sharpdp.tabular import Tabular
-from sharpdp.text_table import table_lines, wrapped
+from sharpdp.tabular import NotedTable, Rows
 
 __all__ = ["CollectionPlan", "PlanRow", "plan_collection"]
 
@@ -107,7 +105,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class CollectionPlan(Tabular):
+class CollectionPlan(Rows[PlanRow], NotedTable):
     """Ways to collect vectors within a budget, the best one first; made by `plan_collection`.
 
     Args:
@@ -130,18 +128,12 @@ class CollectionPlan(Tabular):
     diameter: float | None
     rows: tuple[PlanRow, ...] = field(repr=False)
 
+    _texts = 1
+
     @property
     def best(self) -> PlanRow:
         """The row with the least error."""
         return self.rows[0]
-
-    def __iter__(self) -> Iterator[PlanRow]:
-        """The rows."""
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
 
     def describe(self) -> str:
         """What is collected, in one line.
@@ -218,21 +210,6 @@ class CollectionPlan(Tabular):
                 "uses fresh randomness, and nothing but the shuffled reports is seen.",
             ),
         )
-
-    def __str__(self) -> str:
-        """The table, with what is collected above it and what it means below it."""
-        rows = [self.headings, *self.cells()]
-        return "\n".join(
-            [
-                self.describe(),
-                *table_lines(rows, right=range(1, len(self.headings))),
-                *(line for label, text in self.notes for line in wrapped(f"{label}: {text}")),
-            ]
-        )
-
-    def _repr_html_(self) -> str:
-        """The table, for notebooks."""
-        return notebook.table(self.headings, self.cells(), title=self.describe())
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data.

@@ -11,12 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from sharpdp import notebook
 from sharpdp._validate import count, invalid, is_among
 from sharpdp.errors import InvalidArgument, MissingExtra
 from sharpdp.outward_digits import DIGITS, MOST_DIGITS, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.storage.run_lock import free_path_of
+from sharpdp.text_table import table_lines, wrapped
 
-__all__ = ["NamedRows", "Plotted", "Rows", "Tabular"]
+__all__ = ["NamedRows", "NotedTable", "Plotted", "Rows", "Tabular"]
 
 Record = dict[str, Any]
 
@@ -186,6 +188,54 @@ class Tabular:
             r"\end{tabular}",
         ]
         return "\n".join(lines) + "\n"
+
+
+class NotedTable(Tabular):
+    """An answer that is read as a table, with a line above it and notes below it."""
+
+    _texts: ClassVar[int] = 0
+    """How many columns, from the left, are texts; the others are numbers."""
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings of the table."""
+        raise NotImplementedError
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What the columns mean, and what must be true: a label and a sentence each."""
+        raise NotImplementedError
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows in few digits, rounded outwards.
+
+        Returns:
+            For each row a text per heading.
+        """
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """What the table is about, in one line.
+
+        Returns:
+            What stands above it.
+        """
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """The table, with what it is about above it and what it means below it."""
+        rows = [self.headings, *self.cells()]
+        return "\n".join(
+            [
+                self.describe(),
+                *table_lines(rows, right=range(self._texts, len(self.headings))),
+                *(line for label, text in self.notes for line in wrapped(f"{label}: {text}")),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return notebook.table(self.headings, self.cells(), title=self.describe())
 
 
 def _cell(name: str, value: object, digits: int) -> str:
