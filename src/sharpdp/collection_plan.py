@@ -25,7 +25,7 @@ from sharpdp.learn.randomizers.validation import checked_norm, dimensions
 from sharpdp.mechanisms import Gaussian, ShuffledReports
 from sharpdp.mechanisms.shuffle import MOST_USERS
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.outward_digits import ROUND_CEILING, in_digits
+from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.progress import progress
 from sharpdp.tabular import NotedTable, Rows
 
@@ -165,7 +165,8 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
         return [
             (
                 type(row.randomizer).__name__,
-                f"{row.local_epsilon:.4g}",
+                # typed again, a budget that was rounded up would exceed the target
+                in_digits(row.local_epsilon, ROUND_FLOOR, 4),
                 f"{row.users:,}",
                 f"{row.rounds:,}",
                 in_digits(float(row.epsilon), ROUND_CEILING),
