@@ -23,12 +23,12 @@ from unittest.mock import PropertyMock, patch
 import numpy as np
 
 import sharpdp as dp
-from sharpdp import accounting
 from sharpdp.bounds import registry
 from sharpdp.bracket import Bracket
-from sharpdp.composition import composition
-from sharpdp.composition.composition import ENGINES, Composition
 from sharpdp.pairs import pair as pairs
+from sharpdp.profile import composition
+from sharpdp.profile.composition import ENGINES, Composition
+from sharpdp.questions import account as accounting
 
 GAIN = 0.2
 """What a route has to gain to stay."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduce.cache import once
+from sharpdp.curves.tradeoff.bands import sampled, tradeoff_band
 from sharpdp.plots.style import BLUE, GRAY, INK, ORANGE, matplotlib, styled_axes
-from sharpdp.tradeoff.bands import sampled, tradeoff_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -71,7 +71,7 @@ def plain(text: str) -> str:
 
 def works() -> list[Work]:
     """Every entry of references.bib, in its order."""
-    text = files("sharpdp").joinpath("references.bib").read_text("utf-8")
+    text = files("sharpdp.bounds").joinpath("references.bib").read_text("utf-8")
     return [
         Work(key, {name: plain(value) for name, value in FIELD.findall(body)})
         for _, key, body in ENTRY.findall(text)

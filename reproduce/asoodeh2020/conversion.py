@@ -9,7 +9,7 @@ import numpy as np
 from reproduce.drawing import BLUE, GREEN, ORANGE, axes_of, finished
 from reproduce.progress import each
 from reproduce.sheets import QUICK, Table, number
-from sharpdp.renyi.conversion import forcing_level, theorem4_f, theorem4_g
+from sharpdp.curves.renyi.conversion import forcing_level, theorem4_f, theorem4_g
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from sharpdp.bounds.given.renyi import (
     gaussian_rounds,
     smallest_noise,
 )
-from sharpdp.renyi.conversion import epsilon_from
+from sharpdp.curves.renyi.conversion import epsilon_from
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

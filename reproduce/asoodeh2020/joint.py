@@ -1,7 +1,8 @@
 """asoodeh2020, Theorem 2: the joint range of two f-divergences, by tangents that are certified.
 
-`sharpdp.renyi.joint_range` is held against ranges that are known in closed form, against Theorem 3, which
-is the case of a hockey-stick divergence and a chi^alpha divergence, and against random pairs.
+`sharpdp.curves.renyi.joint_range` is held against ranges that are known in closed form, against
+Theorem 3, which is the case of a hockey-stick divergence and a chi^alpha divergence, and against
+random pairs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from reproduce.cache import once
 from reproduce.sheets import Table, bracket, number
-from sharpdp.renyi import FDivergence, joint_range
-from sharpdp.renyi.conversion import forcing_level
+from sharpdp.curves.renyi import FDivergence, joint_range
+from sharpdp.curves.renyi.conversion import forcing_level
 
 Array = NDArray[np.float64]
 Generator = Callable[[Array], Array]

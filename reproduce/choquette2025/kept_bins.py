@@ -10,9 +10,9 @@ import sharpdp as dp
 from reproduce.cache import once
 from reproduce.drawing import BLUE, GREEN, ORANGE, axes_of, band, finished
 from reproduce.sheets import QUICK, Table, bracket, number
-from sharpdp.montecarlo.correlated_bins import CorrelatedBinsRun
-from sharpdp.montecarlo.draws import payoff
-from sharpdp.montecarlo.experiment import PLAIN, Direction
+from sharpdp.questions.estimate.correlated_bins import CorrelatedBinsRun
+from sharpdp.questions.estimate.draws import payoff
+from sharpdp.questions.estimate.experiment import PLAIN, Direction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from reproduce.cache import once
 from reproduce.sheets import Table, number
-from sharpdp.mixtures.advanced_joint_concavity import advanced
-from sharpdp.mixtures.inequalities import (
+from sharpdp.curves.mixtures.advanced_joint_concavity import advanced
+from sharpdp.curves.mixtures.inequalities import (
     averaged,
     coupled,
     diluted,
@@ -21,7 +21,7 @@ from sharpdp.mixtures.inequalities import (
     subsampled,
     swapped_bound,
 )
-from sharpdp.tradeoff import Polyline
+from sharpdp.curves.tradeoff import Polyline
 
 F, T = Fraction, Polyline.from_pmfs
 Law = list[Fraction]

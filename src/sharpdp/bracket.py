@@ -14,16 +14,16 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp import notebook
 from sharpdp._validate import count, elementwise, invalid, open_probability, short_repr, single
-from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
-from sharpdp.outward_digits import (
+from sharpdp.display import notebook
+from sharpdp.display.outward_digits import (
     DIGITS,
     MOST_DIGITS,
     ROUND_CEILING,
     ROUND_FLOOR,
     in_digits,
 )
+from sharpdp.errors import Contradiction, InvalidArgument, Undecided, WrongType
 
 __all__ = ["STANDARD_WIDTH", "Bracket", "Rigor", "Side", "bracketed", "in_order"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import sharpdp
+from sharpdp._validate.extras import optional_packages
 from sharpdp.cli import ISSUES
-from sharpdp.extras import optional_packages
 from sharpdp.report.citations import software
 
 ROOT = Path(__file__).resolve().parents[2]

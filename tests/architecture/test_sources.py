@@ -18,7 +18,7 @@ PLACES = ("doi", "url", "eprint")
 
 
 def bibliography() -> dict[str, str]:
-    text = (PACKAGE / "references.bib").read_text("utf-8")
+    text = (PACKAGE / "bounds" / "references.bib").read_text("utf-8")
     entries = ENTRY.findall(text)
     assert len(entries) == text.count("\n@") + text.startswith("@"), "an entry does not parse"
     keys = [key for _, key, _ in entries]

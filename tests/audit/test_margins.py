@@ -16,9 +16,9 @@ from sharpdp.audit.error_band import band_risk
 from sharpdp.audit.findings import Finding, judged
 from sharpdp.audit.repeated_runs import RankedHits, _tests
 from sharpdp.audit.sequential import Stakes
-from sharpdp.montecarlo.confidence import Bets, mean_upper
-from sharpdp.montecarlo.estimates import _log_risk
-from sharpdp.montecarlo.experiment import GaussianRun, Product
+from sharpdp.questions.estimate.confidence import Bets, mean_upper
+from sharpdp.questions.estimate.estimates import _log_risk
+from sharpdp.questions.estimate.experiment import GaussianRun, Product
 
 RNG = np.random.default_rng(8)
 COINS = RNG.random(400) < 0.5

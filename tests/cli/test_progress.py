@@ -12,15 +12,15 @@ from tests.cli.pseudo_terminal import pseudo_terminal, sent_to
 
 SLOW = """
 import contextlib, signal, sys, time
-from sharpdp.accounting import Guarantee
+from sharpdp.questions.account import Guarantee
 from sharpdp.cli import main
 
 # a test run in the background inherits that interrupts are ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with contextlib.suppress(ImportError):  # a15ee80 has no such module
-    import sharpdp.progress
+    import sharpdp.display.progress
 
-    sharpdp.progress.PATIENCE, sharpdp.progress.PERIOD = 0.1, 0.05
+    sharpdp.display.progress.PATIENCE, sharpdp.display.progress.PERIOD = 0.1, 0.05
 quick = Guarantee._worse_direction
 
 def slow(*arguments):

@@ -18,7 +18,7 @@ from sharpdp.cli import main
 from sharpdp.cli.tables import bounds_on, schemes
 from sharpdp.cli.terminal import Scale
 from sharpdp.cli.views import Axis, Emphasis, Extent, Group, TableLine, View
-from sharpdp.sampler_comparison import SamplerRow
+from sharpdp.questions.compare_samplers import SamplerRow
 from tests.cli.pseudo_terminal import pseudo_terminal, sent_to
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import sharpdp as dp
 from sharpdp.cli import main
+from sharpdp.display.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.explore import training_view
-from sharpdp.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, in_digits
 from tests.docs.pages import ROOT
 
 DELTA, NOISE = 1e-5, 0.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
+from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from tests.docs.pages import ROOT, blocks_of
 
 PAGE = ROOT / "docs" / "how-to" / "which-batches.md"

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.explore import ExploreServer
 from sharpdp.explore.workers import Pool
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

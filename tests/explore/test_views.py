@@ -21,7 +21,7 @@ from sharpdp.explore.questions import QUESTIONS, answering
 from sharpdp.explore.snippets import snippets
 from sharpdp.explore.training_view import loader, noise, schemes, slow_schemes
 from sharpdp.plans import Plan
-from sharpdp.sampler_comparison import schemes_for
+from sharpdp.questions.compare_samplers import schemes_for
 
 SIZES: dict[str, Any] = {"dataset_size": 600, "batch_size": 60, "epochs": 2}
 RUNS = [

@@ -9,8 +9,8 @@ from reproduce.wang2023 import starts
 
 import sharpdp as dp
 from sharpdp.bounds.random_start.gaussian_mixture import DistanceLaw, gaussian_mixture_pair
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.profile.composition import Composition
 from tests.golden.printed import unit
 from tests.reference.initialization import (
     delta_of,

@@ -27,9 +27,9 @@ from sharpdp.cli import main
 from sharpdp.explore import training_view
 from sharpdp.learn.budget import affordable
 from sharpdp.plans import Plan
+from sharpdp.questions.compare_samplers import schemes_for
 from sharpdp.report.model_card import card_data
 from sharpdp.report.results import Results
-from sharpdp.sampler_comparison import schemes_for
 
 Template = Callable[[float], dp.Mechanism]
 

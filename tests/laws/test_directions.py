@@ -11,10 +11,10 @@ import pytest
 from scipy.special import gammaln
 
 import sharpdp as dp
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
 
 Law = list[float]
 

@@ -17,13 +17,13 @@ from sharpdp.bounds.fixed_size.truncation import Overflow
 from sharpdp.bounds.registry import Bound
 from sharpdp.bracket import Rigor
 from sharpdp.budget.filters import RenyiFilter
-from sharpdp.calibration import Reading
+from sharpdp.curves.tradeoff import Polyline
 from sharpdp.learn.budget import affordable
 from sharpdp.pairs.from_loss_masses import pessimistic_loss_halves
 from sharpdp.pairs.pair import log_delta_of
+from sharpdp.questions.calibrate import Reading
+from sharpdp.questions.targets import Target
 from sharpdp.report import Verdict, verify
-from sharpdp.targets import Target
-from sharpdp.tradeoff import Polyline
 
 SURVEY = dp.ShuffledReports(users=1000, local_epsilon=2.0)
 """The two sides of its epsilon are seven percent apart."""

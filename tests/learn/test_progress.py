@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sharpdp import progress
+from sharpdp.display import progress
 from sharpdp.learn.training_progress import TrainingProgress
 
 

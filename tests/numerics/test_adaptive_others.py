@@ -17,8 +17,8 @@ from sharpdp.bounds.shuffled_batches.theorems import (
     late_reaction_lower,
     ratio_test_lower,
 )
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import Pair
+from sharpdp.profile.composition import Composition
 from tests.reference.shuffled_epoch import Adversary, divergences
 
 pytestmark = pytest.mark.underflows

@@ -11,10 +11,10 @@ import pytest
 from sharpdp.bounds.allocation.ratio_law import allocated
 from sharpdp.bounds.allocation.sum_test import _Terms, sum_test_pair
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.finite import AtomicPair, TabulatedPair
 from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
 
 

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.composition.engine import ContourPlan, Declined
-from sharpdp.composition.sampled_gaussian import evaluation
-from sharpdp.composition.sampled_gaussian.characteristic_bounds import last_frequencies, layers_of
-from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
-from sharpdp.composition.sampled_gaussian.moments import (
+from sharpdp.numerics.contour import Contour
+from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
+from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.engine import ContourPlan, Declined
+from sharpdp.profile.sampled_gaussian import evaluation
+from sharpdp.profile.sampled_gaussian.characteristic_bounds import last_frequencies, layers_of
+from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
+from sharpdp.profile.sampled_gaussian.moments import (
     LOG_MOMENT_ERROR,
     IntegrandGrid,
     log_lift,
     log_moments,
 )
-from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
-from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
-from sharpdp.composition.sampled_gaussian.trapezoid_tables import QuadratureTable, tables
-from sharpdp.numerics.contour import Contour
-from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
-from sharpdp.pairs.pair import GaussianPair, Pair
-from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
+from sharpdp.profile.sampled_gaussian.steps import StepKind, StepRows
+from sharpdp.profile.sampled_gaussian.trapezoid_tables import QuadratureTable, tables
 from tests.reference.balls import precision
 
 BITS = 200

@@ -21,8 +21,8 @@ from sharpdp.bounds.shuffled_batches.null_record_clones import (
     clones_help,
     dominating_epoch,
 )
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import log_delta_of
+from sharpdp.profile.composition import Composition
 
 
 def upper(noise: float, batches: int, delta: float, epochs: int = 1) -> float:

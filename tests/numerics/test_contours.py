@@ -9,13 +9,13 @@ import pytest
 from flint import arb
 
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.numerics.contour import TrapezoidTerms
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.contour_engine import ContourEvaluation
 from tests.reference import gaussian, laplace, poisson, randomized
 
 

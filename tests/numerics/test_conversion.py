@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sharpdp.renyi.conversion import (
+from sharpdp.curves.renyi.conversion import (
     CONVERSIONS,
     delta_from,
     epsilon_from,

@@ -27,9 +27,9 @@ from sharpdp.bounds.correlated_noise.theorems import (
     keeps_bins,
 )
 from sharpdp.mechanisms.strategies import dense
-from sharpdp.montecarlo.correlated_bins import CorrelatedBinsRun
-from sharpdp.montecarlo.draws import payoff
-from sharpdp.montecarlo.experiment import Direction, log_range
+from sharpdp.questions.estimate.correlated_bins import CorrelatedBinsRun
+from sharpdp.questions.estimate.draws import payoff
+from sharpdp.questions.estimate.experiment import Direction, log_range
 from tests.reference.correlated_noise import (
     adaptive_ratio,
     grid,

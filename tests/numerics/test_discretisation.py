@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.composition.discretize import (
+from sharpdp.numerics.contour import Tilted
+from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
+from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.discretize import (
     LossDistribution,
     Nodes,
     _convex,
@@ -15,9 +18,6 @@ from sharpdp.composition.discretize import (
     refined,
     upper,
 )
-from sharpdp.numerics.contour import Tilted
-from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
-from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.numerics import exact
 from tests.numerics.chords import ExactLosses, chords, tangents
 from tests.reference.balls import precision

@@ -9,11 +9,11 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.engine import Declined
-from sharpdp.composition.few_runs import FewRuns
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.engine import Declined
+from sharpdp.profile.few_runs import FewRuns
 
 
 def exact_delta(pmfs: list[tuple[np.ndarray, np.ndarray]], epsilon: float) -> mpmath.mpf:

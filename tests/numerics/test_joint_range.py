@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.curves.renyi import FDivergence, joint_range
+from sharpdp.curves.renyi.conversion import delta_from, forcing_level
 from sharpdp.errors import WrongType
-from sharpdp.renyi import FDivergence, joint_range
-from sharpdp.renyi.conversion import delta_from, forcing_level
 
 TV, KL, CHI = FDivergence.total_variation(), FDivergence.kl(), FDivergence.chi_squared()
 REVERSE, HELLINGER = FDivergence.reverse_kl(), FDivergence.squared_hellinger()

@@ -14,13 +14,15 @@ from flint import acb, arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.engine import Declined, Steps
-from sharpdp.composition.one_big_jump import jump_plans
-from sharpdp.composition.one_big_jump.expansion import JumpExpansion
-from sharpdp.composition.one_big_jump.far_tail import FarTail, find_far_tail
-from sharpdp.composition.one_big_jump.jump_patterns import LossPartition, make_partition
-from sharpdp.composition.one_big_jump.loss_cells import (
+from sharpdp.pairs.pair import GaussianPair
+from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.engine import Declined, Steps
+from sharpdp.profile.one_big_jump import jump_plans
+from sharpdp.profile.one_big_jump.expansion import JumpExpansion
+from sharpdp.profile.one_big_jump.far_tail import FarTail, find_far_tail
+from sharpdp.profile.one_big_jump.jump_patterns import LossPartition, make_partition
+from sharpdp.profile.one_big_jump.loss_cells import (
     SampledGaussianStep,
     core_atoms,
     grid,
@@ -28,8 +30,6 @@ from sharpdp.composition.one_big_jump.loss_cells import (
     jump_atoms,
     y_at_loss,
 )
-from sharpdp.pairs.pair import GaussianPair
-from sharpdp.pairs.subsampled import PoissonSampledPair
 from tests.reference import lattice, poisson_direct
 from tests.reference.balls import normal_upper, precision
 

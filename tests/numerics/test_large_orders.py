@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp, mpf
 
 import sharpdp as dp
-from sharpdp.composition.sampled_gaussian.large_orders import (
+from sharpdp.profile.sampled_gaussian.large_orders import (
     mixture_moments,
     opposed_moments,
     sampled_moments,

@@ -14,8 +14,8 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds.last_iterate import theorems
 from sharpdp.bounds.last_iterate.shift_schedule import Participations, squared_mu
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.profile.composition import Composition
 from sharpdp.report.words import in_words
 from tests.reference.last_iterate import Array, cheapest_shifts, delta, gaussian_mu, last_laws
 

@@ -10,12 +10,12 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 import sharpdp as dp
-from sharpdp.composition import many_questions
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
+from sharpdp.profile import many_questions
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from tests.reference.shuffle import blanket_delta
 
 RUNS = {

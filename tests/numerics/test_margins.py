@@ -17,23 +17,6 @@ import pytest
 from flint import acb, arb
 
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition, EpsilonQuestion
-from sharpdp.composition.contour_engine import ContourEvaluation
-from sharpdp.composition.discretize import Nodes, exact, first_look, upper
-from sharpdp.composition.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
-from sharpdp.composition.engine import Engine, Saddle
-from sharpdp.composition.false_negatives import hit_points, missed_lines
-from sharpdp.composition.few_runs import FewRuns
-from sharpdp.composition.renyi import NodeMoments, divergences
-from sharpdp.composition.sampled_gaussian.characteristic_bounds import _missing, layers_of
-from sharpdp.composition.sampled_gaussian.moments import (
-    IntegrandGrid,
-    log_moments,
-    moments_by_quadrature,
-)
-from sharpdp.composition.sampled_gaussian.quick_bounds import MomentBounds
-from sharpdp.composition.sampled_gaussian.steps import StepKind, StepRows
-from sharpdp.composition.sampled_gaussian.trapezoid_tables import tables
 from sharpdp.numerics import contour as contours
 from sharpdp.numerics.contour import (
     Atoms,
@@ -59,6 +42,23 @@ from sharpdp.pairs.pair import (
     log_delta_of,
 )
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition, EpsilonQuestion
+from sharpdp.profile.contour_engine import ContourEvaluation
+from sharpdp.profile.discretize import Nodes, exact, first_look, upper
+from sharpdp.profile.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
+from sharpdp.profile.engine import Engine, Saddle
+from sharpdp.profile.false_negatives import hit_points, missed_lines
+from sharpdp.profile.few_runs import FewRuns
+from sharpdp.profile.renyi import NodeMoments, divergences
+from sharpdp.profile.sampled_gaussian.characteristic_bounds import _missing, layers_of
+from sharpdp.profile.sampled_gaussian.moments import (
+    IntegrandGrid,
+    log_moments,
+    moments_by_quadrature,
+)
+from sharpdp.profile.sampled_gaussian.quick_bounds import MomentBounds
+from sharpdp.profile.sampled_gaussian.steps import StepKind, StepRows
+from sharpdp.profile.sampled_gaussian.trapezoid_tables import tables
 from tests.numerics.test_analytic import Exact
 from tests.reference.balls import precision
 from tests.reference.digits import DIGITS, mp

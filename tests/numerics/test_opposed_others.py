@@ -14,8 +14,8 @@ from sharpdp.bounds.fixed_size.opposed_others import (
     power_pair,
     with_record,
 )
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import log_delta_of
+from sharpdp.profile.composition import Composition
 
 MU, RATE, STEPS, DELTA = 1.25, 512 / 60_000, 300, 1e-5
 STEP = 0.005  # of the grid of losses below

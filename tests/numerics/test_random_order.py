@@ -16,9 +16,9 @@ from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     largest_batch,
     likelihood_ratio_pair,
 )
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.from_events import Attacks
 from sharpdp.pairs.pair import Pair, log_delta_of
+from sharpdp.profile.composition import Composition
 
 AT = np.array([0.0])
 

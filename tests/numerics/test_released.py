@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.discretize import first_look, lower, upper
-from sharpdp.composition.renyi import log_moment
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, epsilon_of, log_delta_of
 from sharpdp.pairs.released_index import LabeledMixturePair, ReleasedGaussians, released
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.discretize import first_look, lower, upper
+from sharpdp.profile.renyi import log_moment
 from tests.numerics import exact
 from tests.reference.balls import precision
 

@@ -206,7 +206,7 @@ def test_zcdp_has_nothing_left_for_other_orders() -> None:
     found = float(curve.epsilon(delta=delta))
     assert epsilon < found < 8.0784
     order = curve.best_order(delta=delta)
-    from sharpdp.renyi.conversion import least_divergence
+    from sharpdp.curves.renyi.conversion import least_divergence
 
     least = least_divergence(*(np.array([x]) for x in (order, epsilon, delta)))
     with ctx.workprec(200):

@@ -11,8 +11,8 @@ import sharpdp as dp
 from sharpdp.bounds.shuffled_batches import switching_others
 from sharpdp.bounds.shuffled_batches.switching_others import SwitchingOthers, scores_suffice
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower, switching_others_lower
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.pair import Pair
+from sharpdp.profile.composition import Composition
 
 pytestmark = pytest.mark.underflows
 

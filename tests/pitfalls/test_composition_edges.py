@@ -16,16 +16,16 @@ from scipy.special import gammaln
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition import composition as compose
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import ContourEvaluation
-from sharpdp.composition.one_big_jump import expansion
 from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 from sharpdp.numerics.special import log_convexity_gap
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile import composition as compose
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.contour_engine import ContourEvaluation
+from sharpdp.profile.one_big_jump import expansion
 from tests.reference import poisson_direct
 from tests.reference.balls import precision
 from tests.wild.exact import Exact
@@ -216,7 +216,7 @@ class TestDeclining:
     def test_build9_an_engine_that_declines_makes_room(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.composition.engine import Declined
+        from sharpdp.profile.engine import Declined
 
         answer = dp.account(RARE).delta(epsilon=0.9)
 
@@ -232,7 +232,7 @@ class TestDeclining:
     def test_build9_what_is_known_stands_where_all_engines_decline(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from sharpdp.composition.engine import Declined
+        from sharpdp.profile.engine import Declined
 
         run = poisson(1e-4, 10, 0.3)
         delta, epsilon = dp.account(run).delta(epsilon=2.3), dp.account(run).epsilon(delta=1e-6)
@@ -350,7 +350,7 @@ class TestSeldom:
         self, categories: int, local_epsilon: float, count: int
     ) -> None:
         """Against all results of two kinds of steps together, in balls."""
-        from sharpdp.composition.elementary_bounds import RareLosses
+        from sharpdp.profile.elementary_bounds import RareLosses
 
         shapes = [(local_epsilon, categories, count), (2.0 * local_epsilon, 3 * categories, 1)]
         steps = tuple((AtomicPair.randomized_response(e, k), n) for e, k, n in shapes)

@@ -20,12 +20,12 @@ from scipy.stats import norm
 import sharpdp as dp
 from sharpdp.bracket import Side
 from sharpdp.cli import main
-from sharpdp.composition.discretize import exact
-from sharpdp.mixtures.compare import compare_mixture
-from sharpdp.mixtures.inequalities import coupled, hidden, relabeled, released
+from sharpdp.curves.mixtures.compare import compare_mixture
+from sharpdp.curves.mixtures.inequalities import coupled, hidden, relabeled, released
+from sharpdp.curves.tradeoff.exact import down, up
+from sharpdp.curves.tradeoff.polyline import Polyline
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.tradeoff.exact import down, up
-from sharpdp.tradeoff.polyline import Polyline
+from sharpdp.profile.discretize import exact
 
 ONE = Fraction(1)
 

@@ -9,10 +9,10 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bounds import all_bounds, bounds_for
-from sharpdp.composition.composition import Composition
 from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained
 from sharpdp.pairs.pair import log_deltas_of
+from sharpdp.profile.composition import Composition
 
 ZERO_OUT = dp.Adjacency.ZERO_OUT
 

@@ -19,9 +19,10 @@ from flint import arb
 
 import sharpdp as dp
 from sharpdp.mechanisms import BlanketRandomizer, ProfileMechanism
-from sharpdp.montecarlo.confidence import SUM_ERROR
-from sharpdp.montecarlo.draws import Task
-from sharpdp.montecarlo.experiment import (
+from sharpdp.numerics.contour import Chernoff, Contour
+from sharpdp.questions.estimate.confidence import SUM_ERROR
+from sharpdp.questions.estimate.draws import Task
+from sharpdp.questions.estimate.experiment import (
     PLAIN,
     STRENGTHS,
     Direction,
@@ -30,7 +31,6 @@ from sharpdp.montecarlo.experiment import (
     Product,
     Tilt,
 )
-from sharpdp.numerics.contour import Chernoff, Contour
 from tests.wild.exact import Exact
 
 mpmath.mp.dps = 50
@@ -623,7 +623,7 @@ def test_normal_mixtures_far_from_the_origin() -> None:
 
 def test_small_frequencies_are_damped_by_no_more_than_they_are() -> None:
     """1 - sin x / x is x^2/6 where both are below the last digit of one."""
-    from sharpdp.composition.sampled_gaussian.characteristic_bounds import _missing
+    from sharpdp.profile.sampled_gaussian.characteristic_bounds import _missing
 
     x = 10.0 ** np.arange(-12.0, 0.0, 0.125)
     for place, found in zip(x.tolist(), _missing(x).tolist(), strict=True):

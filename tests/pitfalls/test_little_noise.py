@@ -9,12 +9,12 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.discretize import first_look, lower, upper
-from sharpdp.composition.one_big_jump.expansion import JumpExpansion
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.discretize import first_look, lower, upper
+from sharpdp.profile.one_big_jump.expansion import JumpExpansion
 
 
 def _run(rate: float, steps: int, noise: float) -> dp.DPSGD:

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.mixtures.advanced_joint_concavity import advanced, transposed
-from sharpdp.mixtures.inequalities import (
+from sharpdp.curves.mixtures.advanced_joint_concavity import advanced, transposed
+from sharpdp.curves.mixtures.inequalities import (
     averaged,
     coupled,
     diluted,
@@ -31,8 +31,8 @@ from sharpdp.mixtures.inequalities import (
     swapped,
     swapped_bound,
 )
-from sharpdp.tradeoff import Polyline
-from sharpdp.tradeoff.divergences import of_function, power_sum
+from sharpdp.curves.tradeoff import Polyline
+from sharpdp.curves.tradeoff.divergences import of_function, power_sum
 from tests.reference import shuffle_printed as printed
 from tests.reference import shuffle_small as small
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff

@@ -16,12 +16,12 @@ from flint import arb
 
 import sharpdp as dp
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.contour_engine import ContourEvaluation
 from sharpdp.numerics.contour import Atoms
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.contour_engine import ContourEvaluation
 from tests.numerics.test_contours import Plain, inside
 from tests.reference import finite, gaussian, laplace, poisson, randomized
 from tests.reference.balls import precision

@@ -55,7 +55,7 @@ def test_s1c_a_mixture_inherits_the_rigor_of_its_components() -> None:
 
 
 def test_s1c_every_proof_that_is_cited_ships_in_the_wheel() -> None:
-    from sharpdp import proofs
+    from sharpdp.bounds import proofs
 
     build = (ROOT / "pyproject.toml").read_text("utf-8")
     assert all(f'"docs/{page}.md" = "sharpdp/proofs/{page}.md"' in build for page in proofs.PAGES)

@@ -14,9 +14,9 @@ import pytest
 from flint import arb, ctx
 
 import sharpdp as dp
-from sharpdp.composition.composition import Composition
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
+from sharpdp.profile.composition import Composition
 
 Masses = list[tuple[Fraction, Fraction]]
 

@@ -247,7 +247,7 @@ def test_resources_large_tables(size: int) -> None:
 
 def test_resources_calibration_asks_few_pairs_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them takes seconds; lower sides only say how far the best value may be."""
-    module = importlib.import_module("sharpdp.calibration")
+    module = importlib.import_module("sharpdp.questions.calibrate")
     asked: list[tuple[Side, bool]] = []
 
     class Counted(module.Derivations):  # type: ignore[name-defined, misc]

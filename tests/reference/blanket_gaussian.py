@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from sharpdp.bounds.shuffle_model.gaussian_reports import pair_above
 from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import Reports, thresholds
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
+from sharpdp.profile.composition import Composition
 
 CELL = 0.25
 """Width of a piece, in deviations of u."""

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
-from sharpdp.composition.discretize import first_look, lower, upper
+from sharpdp.curves.tradeoff import Polyline
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair
-from sharpdp.tradeoff import Polyline
+from sharpdp.profile.discretize import first_look, lower, upper
 from tests.reference import finite
 from tests.tradeoffs.pairs import Pmf, pairs
 

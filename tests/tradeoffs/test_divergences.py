@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
-from sharpdp.tradeoff import Polyline
-from sharpdp.tradeoff.divergences import (
+from sharpdp.curves.tradeoff import Polyline
+from sharpdp.curves.tradeoff.divergences import (
     chi_squared,
     kl,
     length,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.mixtures.inequalities import coupled, hidden, released
-from sharpdp.tradeoff import Polyline
+from sharpdp.curves.mixtures.inequalities import coupled, hidden, released
+from sharpdp.curves.tradeoff import Polyline
 
 CURVE = dp.TradeoffCurve.from_knots(fpr=[0, 0.25, 1], fnr=[1, 0.25, 0])
 LINE = CURVE.polyline

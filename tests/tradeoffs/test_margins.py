@@ -8,9 +8,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from sharpdp.renyi.conversion import theorem4_f
-from sharpdp.tradeoff.enclosure import HockeyStick, line_at, sticks_between
-from sharpdp.tradeoff.exact import log as log_of_fraction
+from sharpdp.curves.renyi.conversion import theorem4_f
+from sharpdp.curves.tradeoff.enclosure import HockeyStick, line_at, sticks_between
+from sharpdp.curves.tradeoff.exact import log as log_of_fraction
 from tests.reference.digits import DIGITS, mp
 
 

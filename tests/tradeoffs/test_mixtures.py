@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.mixtures.advanced_joint_concavity import (
+from sharpdp.curves.mixtures.advanced_joint_concavity import (
     advanced,
     best_advanced,
     height_at,
     slack_at,
     transposed,
 )
-from sharpdp.mixtures.inequalities import (
+from sharpdp.curves.mixtures.inequalities import (
     averaged,
     coupled,
     diagonal_coupling,
@@ -34,7 +33,8 @@ from sharpdp.mixtures.inequalities import (
     swapped,
     swapped_bound,
 )
-from sharpdp.tradeoff import Polyline
+from sharpdp.curves.tradeoff import Polyline
+from sharpdp.errors import InvalidArgument, WrongType
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff
 from tests.tradeoffs.pairs import Pmf, normalized, pairs, rates, ratios
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sharpdp.curves.tradeoff import Polyline
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.tradeoff import Polyline
 from tests.reference.tests_of_pairs import hockey_stick, rejection_regions, tradeoff
 from tests.tradeoffs.pairs import Pmf, pairs, rates, ratios
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import pytest
 
-from sharpdp.mixtures.inequalities import released, swapped, swapped_bound
-from sharpdp.tradeoff import Polyline
+from sharpdp.curves.mixtures.inequalities import released, swapped, swapped_bound
+from sharpdp.curves.tradeoff import Polyline
 from tests.reference import finite
 from tests.reference import shuffle_printed as printed
 from tests.reference import shuffle_small as small

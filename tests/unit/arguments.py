@@ -20,10 +20,10 @@ import numpy as np
 
 import sharpdp as dp
 from sharpdp import learn
+from sharpdp.curves.tradeoff import Polyline
 from sharpdp.mechanisms import sensitivity
-from sharpdp.montecarlo import DrawCache
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.tradeoff import Polyline
+from sharpdp.questions.estimate import DrawCache
 
 __all__ = ["EXAMPLES", "GOOD", "WRONG", "Made"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.composition.composition import Composition
+from sharpdp.profile.composition import Composition
 from tests.reference.allocation import deltas
 
 

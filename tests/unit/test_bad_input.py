@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from sharpdp.accounting import account
 from sharpdp.batches import DeterministicBatches, FixedSizeBatches, PoissonBatches
 from sharpdp.bounds import bounds_for
 from sharpdp.bracket import Bracket
@@ -21,6 +20,7 @@ from sharpdp.mechanisms import (
     RandomizedResponse,
     Sequence,
 )
+from sharpdp.questions.account import account
 
 PLAN = PoissonBatches(sample_rate=0.01, steps=1000)
 SUBSETS = FixedSizeBatches(dataset_size=10, batch_size=2, steps=3)

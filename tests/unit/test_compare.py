@@ -13,8 +13,8 @@ import sharpdp as dp
 from sharpdp.bounds import bounds_for
 from sharpdp.bounds.published import formulas_for
 from sharpdp.bracket import Rigor, Side
-from sharpdp.comparison import Comparison, Row
 from sharpdp.errors import WrongType
+from sharpdp.questions.compare import Comparison, Row
 
 SHUFFLE = dp.ShuffledReports(users=10_000, local_epsilon=1.0)
 CERTIFIED_CASES = [

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 import sharpdp as dp
 from sharpdp.cli import main
+from sharpdp.curves.mixtures.compare import compare_mixture
 from sharpdp.errors import WrongType
-from sharpdp.mixtures.compare import compare_mixture
 from sharpdp.plots.mixture_comparison import mixture as drawn
 from sharpdp.plots.mixture_comparison import save_mixture
 from tests.reference import finite

@@ -14,9 +14,9 @@ import sharpdp as dp
 from sharpdp.bounds.registry import Bound, bounds_for
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
-from sharpdp.derivations import Derivations
 from sharpdp.numerics.special import Array
+from sharpdp.profile.composition import Composition
+from sharpdp.questions.derivations import Derivations
 
 BINS = dp.BallsAndBins(dataset_size=100, batch_size=10, epochs=2)
 RUN = dp.DPSGD(BINS, noise_multiplier=1.0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.composition.composition import Composition, prepare_epsilons
-from sharpdp.composition.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.profile.composition import Composition, prepare_epsilons
+from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from tests.golden.load import golden
 from tests.golden.test_answers import mechanism
 

@@ -8,7 +8,6 @@ import pickle
 import numpy as np
 import pytest
 
-from sharpdp.accounting import account
 from sharpdp.batches import DeterministicBatches, FixedSizeBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import (
@@ -25,6 +24,7 @@ from sharpdp.mechanisms import (
     Repeated,
     Sequence,
 )
+from sharpdp.questions.account import account
 
 POISSON = PoissonBatches(sample_rate=0.01, steps=1000)
 FIXED = DeterministicBatches(dataset_size=100, batch_size=7, epochs=3)

@@ -17,20 +17,27 @@ import pytest
 from scipy.integrate import quad
 
 import sharpdp as dp
-from sharpdp.montecarlo import allocated_epoch
-from sharpdp.montecarlo.allocated_epoch import (
+from sharpdp.questions.estimate import allocated_epoch
+from sharpdp.questions.estimate.allocated_epoch import (
     AllocationRun,
     log_symmetric_mean,
     log_symmetric_mean_by_coins,
 )
-from sharpdp.montecarlo.confidence import Bets, best_bets, counted, mean_lower, mean_upper
-from sharpdp.montecarlo.draws import Counts, DrawCache, Task, Weights, payoff
-from sharpdp.montecarlo.estimates import Estimation, _default_samples
-from sharpdp.montecarlo.experiment import Direction, Draws, GaussianRun, PoissonRun, Product, Tilt
-from sharpdp.montecarlo.pairs import product_of
-from sharpdp.montecarlo.shuffled import ShuffledRun
-from sharpdp.montecarlo.single_precision import ERROR, single_normals
-from sharpdp.montecarlo.tokens_in_bins import log_moments, tokens
+from sharpdp.questions.estimate.confidence import Bets, best_bets, counted, mean_lower, mean_upper
+from sharpdp.questions.estimate.draws import Counts, DrawCache, Task, Weights, payoff
+from sharpdp.questions.estimate.estimates import Estimation, _default_samples
+from sharpdp.questions.estimate.experiment import (
+    Direction,
+    Draws,
+    GaussianRun,
+    PoissonRun,
+    Product,
+    Tilt,
+)
+from sharpdp.questions.estimate.pairs import product_of
+from sharpdp.questions.estimate.shuffled import ShuffledRun
+from sharpdp.questions.estimate.single_precision import ERROR, single_normals
+from sharpdp.questions.estimate.tokens_in_bins import log_moments, tokens
 
 SURE = 1 - 1e-10
 PHI = NormalDist().cdf

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import sharpdp as dp
-from sharpdp import audit, notebook, report
+from sharpdp import audit, report
+from sharpdp.display import notebook
 
 RUN = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 

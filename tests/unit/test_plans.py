@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sharpdp as dp
+from sharpdp.curves.tradeoff.polyline import Polyline
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
 from sharpdp.mechanisms.composed import Grouped
 from sharpdp.mechanisms.sensitivity import MonotoneSensitivity, SensitivityDistribution
 from sharpdp.plans import Plan, files, kinds, mechanism_from_data, plan_schema, to_data
-from sharpdp.tradeoff.polyline import Polyline
 from tests.laws.registered import MAKERS, Subject
 
 TOML = """

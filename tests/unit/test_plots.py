@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 import sharpdp as dp
 from sharpdp import plots
+from sharpdp.curves.tradeoff.bands import Samples, profile_band, sampled, tradeoff_band
+from sharpdp.curves.tradeoff.exact import down, ratio_down, ratio_up, up
+from sharpdp.curves.tradeoff.polyline import Polyline
 from sharpdp.errors import WrongType
 from sharpdp.plots import bounds as contest
 from sharpdp.plots.style import COLORS, FIGURE_SIZE, line_color, styled_axes
-from sharpdp.tradeoff.bands import Samples, profile_band, sampled, tradeoff_band
-from sharpdp.tradeoff.exact import down, ratio_down, ratio_up, up
-from sharpdp.tradeoff.polyline import Polyline
 
 mpl.use("Agg")
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp import progress as shown_by
+from sharpdp.display import progress as shown_by
+from sharpdp.display.progress import ProgressLine, Task, progress
 from sharpdp.learn import CLDPSGD, ClientRun, PrivUnitBall
-from sharpdp.montecarlo import draws
-from sharpdp.progress import ProgressLine, Task, progress
+from sharpdp.questions.estimate import draws
 
 
 class Screen(io.StringIO):

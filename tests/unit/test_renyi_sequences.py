@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import sharpdp as dp
-from sharpdp.composition.composition import Composition
-from sharpdp.composition.renyi import FiniteLosses
-from sharpdp.renyi.dominating import dominating_pair
-from sharpdp.renyi.sequence import WithCurves
+from sharpdp.curves.renyi.dominating import dominating_pair
+from sharpdp.curves.renyi.sequence import WithCurves
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.renyi import FiniteLosses
 
 Array = NDArray[np.float64]
 

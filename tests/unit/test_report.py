@@ -18,9 +18,9 @@ import pytest
 
 import sharpdp as dp
 from sharpdp import report
+from sharpdp.display.outward_digits import percent
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import ProfileMechanism
-from sharpdp.outward_digits import percent
 from sharpdp.plans import Plan
 from sharpdp.report.citations import keys
 from sharpdp.report.results import FALSE_POSITIVE_RATES

@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 
 import sharpdp as dp
 from sharpdp.cli import main
-from sharpdp.risk import _identified, precision_of
+from sharpdp.questions.risk import _identified, precision_of
 
 # riskcal 1.5.1, one minus get_beta_from_gdp(1.0, alpha) and get_bayes_risk_from_gdp(1.0, prior)
 RISKCAL_TPR = {0.001: 0.0182984684, 0.01: 0.0923622481, 0.1: 0.3891436916, 0.5: 0.8413447461}

@@ -24,9 +24,9 @@ from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
 from sharpdp.bounds.shuffle_model.published.sampled_renyi import chernoff_terms as chernoff
 from sharpdp.bounds.shuffle_model.published.strong_composition import strong_composition
 from sharpdp.bracket import Rigor, Side
+from sharpdp.curves.renyi.conversion import epsilon_from
 from sharpdp.errors import Inapplicable, NotCertified
 from sharpdp.mechanisms import RandomizedResponse, SampledReports, ShuffledReports
-from sharpdp.renyi.conversion import epsilon_from
 from tests.reference import sampled_shuffle as exact
 
 EVERY = [one for one in all_formulas() if one.of is SampledReports]

@@ -11,7 +11,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli import main
 from sharpdp.cli.runs import scheme_of
-from sharpdp.sampler_comparison import SamplerComparison, padded_size
+from sharpdp.questions.compare_samplers import SamplerComparison, padded_size
 
 NAMES = {
     "deterministic",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import sharpdp as dp
+from sharpdp.display.tabular import Tabular
 from sharpdp.errors import WrongType
-from sharpdp.tabular import Tabular
 
 SIZES: dict[str, Any] = {"dataset_size": 100, "batch_size": 10, "epochs": 1}
 GAUSSIAN = dp.account(dp.Gaussian(noise_multiplier=1.0))

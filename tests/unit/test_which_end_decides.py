@@ -20,8 +20,8 @@ from sharpdp.budget import (
     counted_rounds,
     ex_post_epsilon,
 )
+from sharpdp.display.outward_digits import ROUND_CEILING, percent
 from sharpdp.learn.budget import affordable
-from sharpdp.outward_digits import ROUND_CEILING, percent
 
 RUN = dp.DPSGD(dp.ShuffledBatches(dataset_size=200, batch_size=10, epochs=5), noise_multiplier=1.5)
 STEPS = 100

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from sharpdp._validate import flag, invalid, is_among, short_repr
 from sharpdp.audit.score_results import ScoreAudit
 from sharpdp.audit.single_run import one_run
+from sharpdp.display.progress import progress as shown_progress
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import DPSGD
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.progress import progress as shown_progress
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import path_of
 from sharpdp.storage.state_file import StateFile

@@ -13,11 +13,11 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp._validate import short_repr
-from sharpdp.accounting import Guarantee
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
 from sharpdp.errors import WrongType
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["Claim", "checked_guarantee"]
 
@@ -51,7 +51,7 @@ class Claim:
     def of_guarantee(cls, guarantee: Guarantee | TradeoffCurve) -> Claim:
         """The lines that a certified curve proves, at evenly spaced epsilons.
 
-        >>> from sharpdp.accounting import account
+        >>> from sharpdp.questions.account import account
         >>> from sharpdp.mechanisms import Gaussian
         >>> claim = Claim.of_guarantee(account(Gaussian(noise_multiplier=1.0)))
         >>> round(float(claim.least_fpr(np.array([0.5]))[0]), 4)  # Phi(-1) is 0.1587

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import has_entries, invalid, open_probability, short_repr
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.findings import Finding, TestedClaim, certain, judged
 from sharpdp.audit.tails import (
     binomial_at_least,
@@ -38,12 +37,13 @@ from sharpdp.batches import (
     WeightedPoissonBatches,
 )
 from sharpdp.batches.scheme import Indices, batches_per_epoch
+from sharpdp.display.notebook import Shown
+from sharpdp.display.outward_digits import FEW, ROUND_CEILING, in_digits
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
 from sharpdp.mechanisms import MinSeparation
-from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.outward_digits import FEW, ROUND_CEILING, in_digits
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["SamplerAudit", "sampler"]
 

@@ -25,12 +25,12 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.findings import Finding, TestedClaim, certain, judged
 from sharpdp.audit.tails import MARGIN, two_sided
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.numerics.special import Array, betaincc
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["Release", "ReplayAudit", "replay"]
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
 from sharpdp.audit.error_band import ROUNDING, limits_for, local_risk
 from sharpdp.audit.score_results import (
@@ -34,9 +33,10 @@ from sharpdp.audit.score_results import (
     observed_rates,
 )
 from sharpdp.audit.tails import binomial_at_least
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
 from sharpdp.numerics.special import Array, betainccinv, ndtr
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["RankedHits", "many_runs"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from sharpdp._validate import short_repr
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.drawn_batches import SamplerAudit, sampler
 from sharpdp.audit.repeated_runs import many_runs
 from sharpdp.audit.score_results import ScoreAudit
@@ -18,6 +17,7 @@ from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import BatchQueries
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["audit_file"]
 

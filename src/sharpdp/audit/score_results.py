@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from sharpdp._validate import check_unmasked, invalid, open_probability, short_repr
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.findings import AuditResult
 from sharpdp.bracket import Bracket, Rigor
-from sharpdp.composition.composition import Composition
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
+from sharpdp.display.notebook import Shown
+from sharpdp.display.outward_digits import FEW, ROUND_CEILING, in_digits
+from sharpdp.display.tabular import Plotted
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.notebook import Shown
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
-from sharpdp.outward_digits import FEW, ROUND_CEILING, in_digits
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.tabular import Plotted
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.profile.composition import Composition
+from sharpdp.questions.account import Guarantee
 
 __all__ = [
     "ScoreAudit",

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import HintedKeywords
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
 from sharpdp.audit.score_results import (
     ScoreAudit,
@@ -32,10 +31,11 @@ from sharpdp.audit.score_results import (
     epsilon_of_mu,
     observed_rates,
 )
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
 from sharpdp.errors import InvalidArgument
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["Sequential"]
 

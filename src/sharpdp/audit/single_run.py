@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import count, invalid, is_among, short_repr
-from sharpdp.accounting import Guarantee
 from sharpdp.audit.claims import Claim, checked_guarantee
 from sharpdp.audit.guess_counts import Levels, tail_at_most, tail_upper
 from sharpdp.audit.score_results import (
@@ -23,11 +22,12 @@ from sharpdp.audit.score_results import (
     observed_rates,
 )
 from sharpdp.audit.tails import two_sided_binomial
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.tradeoff.curve import TradeoffCurve
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["one_run"]
 

@@ -22,8 +22,7 @@ from sharpdp.batches import (
 )
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.composition.as_one_pair import as_one_pair
-from sharpdp.composition.composition import Composition
+from sharpdp.curves.renyi.curve import RenyiCurve
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
 from sharpdp.mechanisms.composed import Grouped
 from sharpdp.pairs.chained import chained, either_way
@@ -31,7 +30,8 @@ from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.normal_cells import binned_normals
 from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.sampled_group import SampledGroupPair
-from sharpdp.renyi.curve import RenyiCurve
+from sharpdp.profile.as_one_pair import as_one_pair
+from sharpdp.profile.composition import Composition
 
 __all__ = [
     "group_allocated_step_lower",

@@ -18,14 +18,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar, Union, get_args, get_origi
 
 from sharpdp._validate import invalid
 from sharpdp.batches.scheme import BatchScheme
+from sharpdp.bounds.proofs import cited
+from sharpdp.bounds.references import keys_in
 from sharpdp.bracket import Rigor, Side
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms.composed import Adjacency, Grouped, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.training import DPSGD
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 from sharpdp.pairs.pair import STANDARD_WIDTH, Pair
-from sharpdp.proofs import cited
-from sharpdp.references import keys_in
 
 __all__ = [
     "CONSTANTS",

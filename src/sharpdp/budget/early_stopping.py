@@ -24,12 +24,12 @@ from sharpdp._validate import (
 )
 from sharpdp.bracket import Bracket
 from sharpdp.budget.filters import by_our_theorems
+from sharpdp.display.tabular import Tabular
+from sharpdp.display.text_table import table_lines
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, BestOf, LastIterate, Mechanism
 from sharpdp.numerics.special import down
 from sharpdp.numerics.underflow import underflow_is_zero
-from sharpdp.tabular import Tabular
-from sharpdp.text_table import table_lines
 
 __all__ = ["ExPostEpsilon", "ex_post_epsilon"]
 

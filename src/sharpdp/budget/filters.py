@@ -28,18 +28,18 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from sharpdp._validate import nonnegative, open_probability, positive, renyi_order
-from sharpdp.accounting import Guarantee, account
 from sharpdp.bounds.registry import only_ours
 from sharpdp.budget.reserve import Reserve
+from sharpdp.curves.renyi import RenyiCurve
+from sharpdp.curves.renyi.curve import Proportional
+from sharpdp.curves.tradeoff import TradeoffCurve
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import Adjacency, ApproximateDP, Gaussian, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups
 from sharpdp.numerics.special import down, up
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
-from sharpdp.renyi import RenyiCurve
-from sharpdp.renyi.curve import Proportional
-from sharpdp.targets import Target
-from sharpdp.tradeoff import TradeoffCurve
+from sharpdp.questions.account import Guarantee, account
+from sharpdp.questions.targets import Target
 
 __all__ = ["AdaptiveFilter", "Filter", "GaussianFilter", "RenyiFilter", "ZcdpFilter", "fits"]
 

@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sharpdp import notebook
 from sharpdp._validate import (
     flag,
     has_entries,
@@ -24,7 +23,7 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
+from sharpdp._validate.nearest_word import hint
 from sharpdp.batches.scheme import pluralize
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.cohorts import folded, near_miss
@@ -39,6 +38,9 @@ from sharpdp.budget.ledger_records import (
 from sharpdp.budget.meter import Meter
 from sharpdp.budget.moments import moment
 from sharpdp.budget.running import Running
+from sharpdp.display import notebook
+from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
+from sharpdp.display.tabular import Tabular
 from sharpdp.errors import (
     BudgetExceeded,
     Contradiction,
@@ -50,15 +52,13 @@ from sharpdp.errors import (
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms import Sequence as InSequence
 from sharpdp.mechanisms.composed import Parts, checked_group_size, common, in_groups, notion
-from sharpdp.nearest_word import hint
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
 from sharpdp.plans import Plan, text_of
+from sharpdp.questions.account import Guarantee, account
+from sharpdp.questions.targets import Target
 from sharpdp.report import Verdict, verify
 from sharpdp.storage.hash_chain import Break, HashChain
 from sharpdp.storage.run_lock import free_path_of, path_of
-from sharpdp.tabular import Tabular
-from sharpdp.targets import Target
 
 __all__ = ["Entry", "Ledger", "file_plan"]
 

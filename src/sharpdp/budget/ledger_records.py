@@ -10,11 +10,11 @@ import hashlib
 from typing import Any
 
 from sharpdp._validate import invalid, is_among, one_line, renyi_order, short_repr
+from sharpdp._validate.nearest_word import hint
 from sharpdp.budget.cohorts import folded
 from sharpdp.budget.moments import moment
 from sharpdp.errors import InvalidArgument, SharpDPError
 from sharpdp.mechanisms.composed import notion
-from sharpdp.nearest_word import hint
 from sharpdp.plans import Plan
 from sharpdp.plans.files import canonical
 from sharpdp.report.json_schema import faults

@@ -16,7 +16,6 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp.accounting import Guarantee
 from sharpdp.budget.filters import (
     AdaptiveFilter,
     Filter,
@@ -29,11 +28,12 @@ from sharpdp.budget.filters import (
 from sharpdp.budget.ledger import MOST_RUNS, Entry, Ledger, next_step
 from sharpdp.budget.ledger_records import checked_choice
 from sharpdp.budget.meter import Meter
+from sharpdp.display.outward_digits import ROUND_FLOOR, percent
 from sharpdp.errors import BudgetExceeded, InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups, notion
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
-from sharpdp.outward_digits import ROUND_FLOOR, percent
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["Budget", "begins_anew", "check_counted", "counted_rounds"]
 

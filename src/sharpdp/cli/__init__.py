@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, TextIO
 from sharpdp.cli.commands import function_of, parsed
 from sharpdp.cli.parser import HelpRequested, UsageError
 from sharpdp.cli.swept import answered, as_csv
+from sharpdp.display.progress import progress
 from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, Unsupported
-from sharpdp.progress import progress
 
 if TYPE_CHECKING:
     from sharpdp.cli.views import Reply

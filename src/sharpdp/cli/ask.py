@@ -13,8 +13,8 @@ from sharpdp.cli.terminal import plain
 from sharpdp.cli.views import Reply, View
 
 if TYPE_CHECKING:
-    from sharpdp.accounting import Guarantee
     from sharpdp.bracket import Bracket
+    from sharpdp.questions.account import Guarantee
 
 __all__ = ["account", "answered", "dpsgd", "entry", "risk", "shuffle", "tradeoff"]
 

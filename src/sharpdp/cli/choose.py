@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sharpdp._validate.nearest_word import hint, nearest
 from sharpdp.cli import tables
 from sharpdp.cli.ask import answered, entry
 from sharpdp.cli.parser import UsageError, flag, is_plan, quoted
@@ -24,15 +25,14 @@ from sharpdp.cli.runs import (
     training,
 )
 from sharpdp.cli.views import Reply
-from sharpdp.nearest_word import hint, nearest
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, rounded
+from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, rounded
 
 if TYPE_CHECKING:
-    from sharpdp.accounting import Guarantee
     from sharpdp.bracket import Bracket
-    from sharpdp.comparison import Row
     from sharpdp.mechanisms import Mechanism
-    from sharpdp.targets import Target
+    from sharpdp.questions.account import Guarantee
+    from sharpdp.questions.compare import Row
+    from sharpdp.questions.targets import Target
 
 __all__ = ["UNKNOWNS", "VARIED", "calibrate", "compare", "design"]
 
@@ -62,8 +62,8 @@ Template = Callable[[float], "Mechanism"]
 
 def calibrate(options: argparse.Namespace) -> Reply:
     """The value of one unknown that meets a target, and the answer it gives."""
-    from sharpdp.calibration import calibrate as calibrated
-    from sharpdp.targets import the_target
+    from sharpdp.questions.calibrate import calibrate as calibrated
+    from sharpdp.questions.targets import the_target
 
     unknown = _unknown(options)
     file = None if options.plan is None else PlanFile.read(options.plan)
@@ -100,8 +100,8 @@ def calibrate(options: argparse.Namespace) -> Reply:
 
 def design(options: argparse.Namespace) -> Reply:
     """Privacy and accuracy of a data collection by local epsilon."""
-    from sharpdp.collection_design import design_collection
     from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
+    from sharpdp.questions.design_collection import design_collection
 
     if options.users is None:
         raise UsageError("design needs --users, the number of people who are asked.")
@@ -141,7 +141,7 @@ def compare(options: argparse.Namespace) -> Reply:
 
 def _bounds_on(options: argparse.Namespace) -> Reply:
     """Every known bound on one run in a table, and in a picture if one is asked for."""
-    from sharpdp.comparison import compare as compared
+    from sharpdp.questions.compare import compare as compared
 
     if not options.run and options.plan is None:
         raise UsageError(
@@ -191,7 +191,7 @@ def _samplers(options: argparse.Namespace) -> Reply:
     """One training run over every batch scheme."""
     from sharpdp.batches import PoissonBatches
     from sharpdp.mechanisms import DPSGD
-    from sharpdp.sampler_comparison import compare_samplers
+    from sharpdp.questions.compare_samplers import compare_samplers
 
     _refuse(options, SAMPLED, "samplers")
     if options.run and options.plan is None and len(options.run) == 1 and is_plan(options.run[0]):
@@ -237,7 +237,7 @@ def _mixture(options: argparse.Namespace) -> Reply:
         raise UsageError(
             "give --fpr to ask for false-negative rates, or --epsilon to ask for delta; got both."
         )
-    from sharpdp.mixtures import compare_mixture
+    from sharpdp.curves.mixtures import compare_mixture
 
     run = _mixed(options)
     mixture: Any = run.mechanism
@@ -276,7 +276,7 @@ def _mixture(options: argparse.Namespace) -> Reply:
 
 def _conversions(options: argparse.Namespace) -> Reply:
     """Epsilon at --delta, or delta at --epsilon, by every conversion of Renyi divergences."""
-    from sharpdp.renyi import compare_conversions
+    from sharpdp.curves.renyi import compare_conversions
 
     _refuse(options, ("orders", "values", "delta", "epsilon"), "conversions")
     if options.output is not None:
@@ -378,7 +378,7 @@ def _confirmed(
     asked: dict[str, Any],
 ) -> tuple[float, Guarantee, Bracket]:
     """The value in few digits if it still meets the target, with the bracket that shows it."""
-    from sharpdp.accounting import account
+    from sharpdp.questions.account import account
 
     few = value
     if direction is not None:
@@ -504,7 +504,7 @@ def _mixed(options: argparse.Namespace) -> Run:
 
 def _curve(options: argparse.Namespace) -> tuple[Any, tuple[float, ...]]:
     """The Renyi divergences, by options or by a plan, and the deltas that the plan asks for."""
-    from sharpdp.renyi import RenyiCurve
+    from sharpdp.curves.renyi import RenyiCurve
 
     path = options.plan
     if path is None and options.run:

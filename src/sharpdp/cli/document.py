@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sharpdp._validate.nearest_word import hint
 from sharpdp.cli import tables
 from sharpdp.cli.ask import entry
 from sharpdp.cli.choose import UNKNOWNS, VARIED
@@ -18,12 +19,11 @@ from sharpdp.cli.parser import UsageError, quoted
 from sharpdp.cli.runs import RANDOMIZERS, SCHEMES, run_of
 from sharpdp.cli.views import Reply
 from sharpdp.errors import InvalidArgument, MissingExtra
-from sharpdp.nearest_word import hint
 
 if TYPE_CHECKING:
-    from sharpdp.accounting import Guarantee
     from sharpdp.bounds import Bound
     from sharpdp.plans import Plan
+    from sharpdp.questions.account import Guarantee
 
 __all__ = [
     "audit",
@@ -193,7 +193,7 @@ def bounds(options: argparse.Namespace) -> Reply:
 
 def cite(options: argparse.Namespace) -> Reply:
     """BibTeX entries of sharpdp itself, and of the sources of theorems."""
-    from sharpdp.references import publications
+    from sharpdp.bounds.references import publications
     from sharpdp.report.citations import keys, software
 
     names = options.names or [SOFTWARE]
@@ -325,7 +325,7 @@ def _chosen(names: list[str], also: Sequence[str] = ()) -> list[Bound]:
 
 def _theorem(bound: Bound) -> dict[str, Any]:
     """One theorem for JSON."""
-    from sharpdp.proofs import cited
+    from sharpdp.bounds.proofs import cited
     from sharpdp.report.citations import keys
 
     return {

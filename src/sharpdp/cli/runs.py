@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sharpdp._validate.nearest_word import hint
 from sharpdp.cli.parser import PAGES, UsageError, cut, flag, is_plan, number, quoted
 from sharpdp.errors import InvalidArgument
-from sharpdp.nearest_word import hint
 
 if TYPE_CHECKING:
-    from sharpdp.accounting import Guarantee
     from sharpdp.batches import BatchScheme
     from sharpdp.mechanisms import Mechanism
     from sharpdp.plans import Plan
+    from sharpdp.questions.account import Guarantee
 
 __all__ = [
     "FORMS",
@@ -142,7 +142,7 @@ class Run:
 
     def guarantee(self) -> Guarantee:
         """The privacy of what is run."""
-        from sharpdp.accounting import account
+        from sharpdp.questions.account import account
 
         return account(
             self.mechanism,
@@ -668,7 +668,7 @@ def _weighted(given: dict[str, Any]) -> dict[str, Any]:
 
 def _truncated(given: dict[str, Any]) -> dict[str, Any]:
     """Without a physical size, one that next to no batch outgrows."""
-    from sharpdp.sampler_comparison import padded_size
+    from sharpdp.questions.compare_samplers import padded_size
 
     if "physical_batch_size" in given:
         return given

@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.terminal import note_lines
 from sharpdp.cli.views import Axis, Column, Emphasis, Extent, Group, TableLine, View
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, few_digits, in_digits, percent
+from sharpdp.display.outward_digits import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    few_digits,
+    in_digits,
+    percent,
+)
 
 if TYPE_CHECKING:
-    from sharpdp.accounting import Guarantee
     from sharpdp.bounds import Bound
     from sharpdp.bracket import Bracket
-    from sharpdp.collection_design import CollectionDesign
-    from sharpdp.comparison import Comparison, Row
-    from sharpdp.mixtures import MixtureComparison
-    from sharpdp.risk import Risk
-    from sharpdp.sampler_comparison import SamplerComparison, SamplerRow
+    from sharpdp.curves.mixtures import MixtureComparison
+    from sharpdp.questions.account import Guarantee
+    from sharpdp.questions.compare import Comparison, Row
+    from sharpdp.questions.compare_samplers import SamplerComparison, SamplerRow
+    from sharpdp.questions.design_collection import CollectionDesign
+    from sharpdp.questions.risk import Risk
 
 __all__ = [
     "answers",
@@ -361,7 +367,7 @@ def _source(bound: Bound) -> str:
 
 def _bound(row: Row, best: Sequence[Row | None]) -> TableLine:
     """One bound: what it allows as a line, an estimate as a point, why it says nothing as a remark."""
-    from sharpdp.comparison import short_source
+    from sharpdp.questions.compare import short_source
 
     cells = (row.shown, row.kind, row.name, short_source(row))
     if row.value is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sharpdp.cli.views import Column, Emphasis, Extent, TableLine, View
-from sharpdp.text_table import table_lines, wrapped
+from sharpdp.display.text_table import table_lines, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharpdp._validate import count, half_open_probability, open_probability, positive
-from sharpdp.accounting import account
-from sharpdp.calibration import calibrate
-from sharpdp.collection_design import reporting
+from sharpdp.display.outward_digits import ROUND_FLOOR, in_digits
 from sharpdp.errors import InvalidArgument
 from sharpdp.explore.fields import bracket_data, number, target
 from sharpdp.explore.snippets import code
 from sharpdp.learn import RandomizedAnswers
 from sharpdp.mechanisms import RandomizedResponse, ShuffledReports
-from sharpdp.outward_digits import ROUND_FLOOR, in_digits
 from sharpdp.plans import Plan
+from sharpdp.questions.account import account
+from sharpdp.questions.calibrate import calibrate
+from sharpdp.questions.design_collection import reporting
 
 __all__ = ["design", "limit", "picture"]
 

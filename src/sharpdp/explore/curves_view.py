@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp._validate import half_open_probability, invalid, is_among
-from sharpdp.accounting import Guarantee, account
 from sharpdp.bounds.published import Formula, formulas_for
 from sharpdp.bracket import Bracket, Side
 from sharpdp.cli.parser import UsageError, is_plan
 from sharpdp.cli.runs import mechanism
-from sharpdp.comparison import compare, in_rounds
+from sharpdp.curves.tradeoff.bands import sampled, tradeoff_band
 from sharpdp.errors import Inapplicable, InvalidArgument, NotCertified
 from sharpdp.explore.fields import bracket_data, finite, number, text
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Mechanism, Sequence
 from sharpdp.plans import Plan
-from sharpdp.tradeoff.bands import sampled, tradeoff_band
+from sharpdp.questions.account import Guarantee, account
+from sharpdp.questions.compare import compare, in_rounds
 
 __all__ = ["bounds", "curves", "drawn", "run_in_words"]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from sharpdp._validate import half_open_probability, positive
-from sharpdp.accounting import Guarantee
 from sharpdp.budget import Ledger
 from sharpdp.budget.ledger import PROOF
+from sharpdp.display.outward_digits import ROUND_FLOOR, percent
 from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError
 from sharpdp.explore.documents import plan_field
 from sharpdp.explore.fields import bracket_data, number, text
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import Sequence
-from sharpdp.outward_digits import ROUND_FLOOR, percent
 from sharpdp.plans import Plan
+from sharpdp.questions.account import Guarantee
 from sharpdp.report import Verdict, Verification, verify
 from sharpdp.report.words import separate
 from sharpdp.storage.hash_chain import HashChain

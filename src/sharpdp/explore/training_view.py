@@ -6,18 +6,18 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from sharpdp._validate import count, open_probability, positive_scale
-from sharpdp.accounting import account
 from sharpdp.batches import BatchScheme
-from sharpdp.calibration import calibrate
 from sharpdp.cli.runs import scheme_of
+from sharpdp.display.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported
 from sharpdp.explore.fields import bracket_data, number, target, text
 from sharpdp.explore.loader_line import LoaderLine, read_loader
 from sharpdp.explore.snippets import code
 from sharpdp.mechanisms import DPSGD, Adjacency
-from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.plans import Plan
-from sharpdp.sampler_comparison import SamplerRow, sampler_rows, schemes_for
+from sharpdp.questions.account import account
+from sharpdp.questions.calibrate import calibrate
+from sharpdp.questions.compare_samplers import SamplerRow, sampler_rows, schemes_for
 
 __all__ = ["loader", "noise", "schemes", "slow_schemes"]
 

@@ -14,9 +14,9 @@ import time
 import traceback
 from typing import Any, TextIO
 
+from sharpdp.display.progress import tasks_in_words
 from sharpdp.errors import Contradiction, SharpDPError
 from sharpdp.explore.questions import QUESTIONS, answering
-from sharpdp.progress import tasks_in_words
 
 PERIOD = 0.25
 """Seconds between two words about what is being computed."""

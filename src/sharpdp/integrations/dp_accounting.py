@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("dp-accounting", "dp_accounting"):
     import dp_accounting
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
 from sharpdp._validate import closed_probability, count, probability, short_repr
-from sharpdp.accounting import account
 from sharpdp.batches import FixedSizeBatches, PoissonBatches
+from sharpdp.curves.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.loss_tables import pessimistic_table
 from sharpdp.mechanisms import (
@@ -42,7 +42,7 @@ from sharpdp.mechanisms import (
     SameBatches,
     Sequence,
 )
-from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
+from sharpdp.questions.account import account
 
 __all__ = ["curve_of", "event_of", "mechanism_of", "pld_of", "privacy_loss_of"]
 

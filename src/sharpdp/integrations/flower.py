@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("flower", "flwr"):
     from flwr.serverapp import (
@@ -32,11 +32,11 @@ with optional_packages("flower", "flwr"):
 
 from sharpdp._validate import count as counted
 from sharpdp._validate import invalid, nonnegative, open_probability, positive, short_repr
-from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import DeterministicBatches, FixedSizeBatches, PoissonBatches
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism, Sequence
 from sharpdp.plans import Plan
+from sharpdp.questions.account import Guarantee, account
 
 __all__ = ["CertifiedAccountant"]
 

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("flower", "flwr"):
     from flwr.app import ArrayRecord, Message, MessageType, RecordDict
     from flwr.serverapp.strategy import FedAvg
 
 from sharpdp._validate import count, short_repr
-from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn import CLDPSGD, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import vector_of
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.system_stream import Floats, system_stream_for
 
 __all__ = ["CLDPStrategy", "report"]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("huggingface", "torch", "transformers", "accelerate"):
     import torch

@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sharpdp.accounting import Guarantee
 from sharpdp.errors import MissingExtra
+from sharpdp.questions.account import Guarantee
 from sharpdp.report import Results
 from sharpdp.report.html import page
 from sharpdp.report.results import DELTAS, as_json

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("opacus", "opacus", "torch"):
     import torch
@@ -50,7 +50,6 @@ from sharpdp._validate import (
     probability,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, EpochScheme
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
@@ -71,6 +70,7 @@ from sharpdp.learn.written_state import check_layers
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
 from sharpdp.mechanisms.training import check_trains
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("learn", "torch"):
     import torch
@@ -49,7 +49,6 @@ from sharpdp._validate import (
     open_probability,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
 from sharpdp.budget.spending import begins_anew
@@ -71,6 +70,7 @@ from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.written_state import WrittenWeights
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.mechanisms.training import check_trains
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 

@@ -23,15 +23,15 @@ from sharpdp._validate import (
     real,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.display.progress import progress
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
 from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
 from sharpdp.learn.randomizers.validation import vector_of
 from sharpdp.mechanisms import ShuffledBlocks
-from sharpdp.progress import progress
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import SEEDED
 from sharpdp.randomness.system_stream import Floats, Randomness, system_stream_for
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from sharpdp._validate import nonnegative, open_probability
 from sharpdp.budget.filters import by_our_theorems
+from sharpdp.display.progress import progress
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.progress import progress
-from sharpdp.targets import Target
+from sharpdp.questions.targets import Target
 
 __all__ = ["affordable"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
-from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.display.progress import progress
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.convergence import ROUNDING, Convergence
@@ -27,7 +27,7 @@ from sharpdp.learn.journal import Journal
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
 from sharpdp.mechanisms import ShuffledReports
-from sharpdp.progress import progress
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import SEEDED
 from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
 from sharpdp.storage.run_lock import path_of

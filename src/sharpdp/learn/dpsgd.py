@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("learn", "torch"):
     import torch
@@ -34,7 +34,6 @@ from sharpdp._validate import (
     positive_scale,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
 from sharpdp.bracket import Bracket
@@ -60,6 +59,7 @@ from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
 from sharpdp.mechanisms.training import check_trains
+from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import GIVEN_KEY
 from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
 from sharpdp.storage.run_lock import free_path_of, path_of

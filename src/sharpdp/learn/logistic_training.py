@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("learn", "torch"):
     import torch
@@ -28,12 +28,12 @@ from sharpdp._validate import (
     open_probability,
     short_repr,
 )
-from sharpdp.accounting import Guarantee, account
 from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.dpsgd import STEPS_BETWEEN_SAVES, Training
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, Sequence
 from sharpdp.mechanisms.training import check_trains
+from sharpdp.questions.account import Guarantee, account
 
 __all__ = ["LastIterateTraining"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sharpdp.progress import ProgressLine
+from sharpdp.display.progress import ProgressLine
 
 __all__ = ["TrainingProgress"]
 

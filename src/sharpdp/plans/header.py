@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sharpdp._validate import HintedKeywords, iso_date, one_line, short_repr
+from sharpdp._validate.nearest_word import hint
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.nearest_word import hint
 
 __all__ = ["DATE", "Header"]
 

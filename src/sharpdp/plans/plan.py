@@ -16,13 +16,12 @@ import numpy as np
 
 from sharpdp import batches
 from sharpdp._validate import HintedKeywords, elementwise, half_open_probability, short_repr
-from sharpdp.accounting import NARROWEST, WIDEST, Guarantee, account, checked_width
+from sharpdp._validate.nearest_word import hint
 from sharpdp.batches import BatchScheme
 from sharpdp.bracket import STANDARD_WIDTH, Rigor
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size
-from sharpdp.nearest_word import hint
 from sharpdp.plans.files import canonical, written
 from sharpdp.plans.header import DATE, Header
 from sharpdp.plans.plain_data import (
@@ -34,6 +33,7 @@ from sharpdp.plans.plain_data import (
     mechanism_from_data,
     to_data,
 )
+from sharpdp.questions.account import NARROWEST, WIDEST, Guarantee, account, checked_width
 from sharpdp.storage.json_text import parsed
 
 __all__ = ["DELTAS", "Plan", "header_schema", "plan_schema"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.accounting import Guarantee
+from sharpdp.curves.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
 from sharpdp.plots.style import (
     AUTO,
     BLUE,
@@ -23,7 +23,7 @@ from sharpdp.plots.style import (
     styled_axes,
     write,
 )
-from sharpdp.tradeoff.bands import Array, profile_band, sampled, tradeoff_band
+from sharpdp.questions.account import Guarantee
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

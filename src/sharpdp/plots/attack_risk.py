@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdp.plots.style import AUTO, BLUE, GRAY, LEGEND_BELOW, ORANGE, finish, styled_axes
-from sharpdp.risk import Risk
+from sharpdp.questions.risk import Risk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

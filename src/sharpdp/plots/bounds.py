@@ -12,7 +12,8 @@ import numpy as np
 
 from sharpdp._validate import short_repr
 from sharpdp.bracket import Side
-from sharpdp.comparison import Comparison, Row, compare, short_source
+from sharpdp.curves.tradeoff.bands import Array
+from sharpdp.display.progress import progress
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Mechanism
 from sharpdp.plots.style import (
@@ -27,8 +28,7 @@ from sharpdp.plots.style import (
     styled_axes,
     write,
 )
-from sharpdp.progress import progress
-from sharpdp.tradeoff.bands import Array
+from sharpdp.questions.compare import Comparison, Row, compare, short_source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

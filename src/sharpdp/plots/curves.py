@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sharpdp._validate import short_repr
+from sharpdp.curves.tradeoff import TradeoffCurve
+from sharpdp.curves.tradeoff.bands import Array
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.plots.style import AUTO, GRAY, LEGEND_BELOW, finish, line_color, styled_axes, write
-from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.bands import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sharpdp.curves.renyi import RenyiCurve
 from sharpdp.errors import InvalidArgument
 from sharpdp.plots.style import AUTO, BLUE, LEGEND_BELOW, finish, line_color, styled_axes
-from sharpdp.renyi import RenyiCurve
-from sharpdp.sweeps import Sweep
+from sharpdp.questions.sweep import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
+from sharpdp.curves.mixtures.compare import MixtureComparison, compare_mixture
 from sharpdp.plots.style import AUTO, BLUE, GRAY, ORANGE, finish, styled_axes, write
 
 if TYPE_CHECKING:

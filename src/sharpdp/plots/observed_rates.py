@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sharpdp.curves.tradeoff import TradeoffCurve
+from sharpdp.curves.tradeoff.bands import Array
 from sharpdp.plots.curves import SIZE, edges
 from sharpdp.plots.style import AUTO, BLUE, GRAY, INK, LEGEND_BELOW, ORANGE, finish, styled_axes
-from sharpdp.tradeoff import TradeoffCurve
-from sharpdp.tradeoff.bands import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from sharpdp.plots.style import (
     styled_axes,
     write,
 )
-from sharpdp.sampler_comparison import BASIS, SamplerComparison, SamplerRow
+from sharpdp.questions.compare_samplers import BASIS, SamplerComparison, SamplerRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

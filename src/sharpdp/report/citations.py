@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sharpdp.bounds import Bound
-from sharpdp.references import keys_in, publications
+from sharpdp.bounds.references import keys_in, publications
 
 __all__ = ["bibtex", "keys", "software"]
 

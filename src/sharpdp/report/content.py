@@ -12,15 +12,23 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import is_among, short_repr
-from sharpdp.accounting import Guarantee
+from sharpdp._validate.nearest_word import hint
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.display.notebook import Page
+from sharpdp.display.outward_digits import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    few_digits,
+    in_digits,
+    percent,
+)
+from sharpdp.display.text_table import wrapped
 from sharpdp.errors import InvalidArgument
 from sharpdp.mechanisms import Adjacency, Mechanism
-from sharpdp.nearest_word import hint
-from sharpdp.notebook import Page
-from sharpdp.outward_digits import ROUND_CEILING, ROUND_FLOOR, few_digits, in_digits, percent
 from sharpdp.plans.header import Header
+from sharpdp.questions.account import Guarantee
+from sharpdp.questions.risk import precision_of
 from sharpdp.report.citations import bibtex
 from sharpdp.report.picture import Points, data_address, sketch
 from sharpdp.report.results import (
@@ -42,8 +50,6 @@ from sharpdp.report.words import (
     trusted,
     unit,
 )
-from sharpdp.risk import precision_of
-from sharpdp.text_table import wrapped
 
 __all__ = [
     "FORMATS",
@@ -428,7 +434,7 @@ def _reviewed(results: Results) -> list[str]:
             pages = " and ".join(dict.fromkeys(bound.proof for bound in ours))
             lines.append(
                 f"The {side} ends of epsilon rest on our own proof, which has not been peer reviewed: "
-                f"{names}. It ships with sharpdp; python -m sharpdp.proofs {pages} prints it."
+                f"{names}. It ships with sharpdp; python -m sharpdp.bounds.proofs {pages} prints it."
             )
         elif deciding:
             lines.append(f"The {side} ends of epsilon rest on published theorems{given_curve}.")
@@ -494,7 +500,7 @@ def render(
         WrongType: delta is no number or array of numbers, or date is no text.
         NotCertified: An answer cannot be given with a proof.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> render(account(Gaussian(noise_multiplier=1.0)), "markdown").splitlines()[0]
     '## Privacy report'
@@ -543,7 +549,7 @@ def text(
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
     Privacy report
@@ -610,7 +616,7 @@ def markdown(
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
     ## Privacy report

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 
 from sharpdp.bracket import Bracket
+from sharpdp.display.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.errors import InvalidArgument
-from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.report.content import (
     SIGNATURE,
     Block,
@@ -103,7 +103,7 @@ START, END = '<script type="application/json" id="sharpdp-report">', "</script>"
 def page(results: Results) -> str:
     """The report as one self-contained HTML document, with its data inside.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> print(page(Results.of(account(Gaussian(noise_multiplier=1.0)), delta=1e-5))[:15])
     <!doctype html>

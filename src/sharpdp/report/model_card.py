@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sharpdp.outward_digits import DIGITS, ROUND_CEILING, ROUND_FLOOR, rounded
+from sharpdp.display.outward_digits import DIGITS, ROUND_CEILING, ROUND_FLOOR, rounded
 from sharpdp.report.content import Items, Section, marked, sections
 from sharpdp.report.results import Results, checklist
 from sharpdp.report.words import unit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sharpdp.display.outward_digits import ROUND_CEILING
 from sharpdp.mechanisms import (
     DPSGD,
     ApproximateReports,
@@ -23,7 +24,6 @@ from sharpdp.mechanisms import (
     ShuffledGroups,
     ShuffledReports,
 )
-from sharpdp.outward_digits import ROUND_CEILING
 from sharpdp.report.model_card import safe
 from sharpdp.report.results import Results
 from sharpdp.report.words import in_words, neighbors, sampler, trusted, unit

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import elementwise, half_open_probability, iso_date, short_repr
-from sharpdp.accounting import Guarantee
 from sharpdp.bounds import Bound
+from sharpdp.bounds.proofs import cited
 from sharpdp.bracket import Bracket, Side
-from sharpdp.derivations import Derivation
+from sharpdp.display.progress import progress
 from sharpdp.errors import InvalidArgument, NotCertified, Unsupported, WrongType
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_to_data
 from sharpdp.plans.plan import DELTAS, Plan
-from sharpdp.progress import progress
-from sharpdp.proofs import cited
+from sharpdp.questions.account import Guarantee
+from sharpdp.questions.derivations import Derivation
 from sharpdp.report.citations import bibtex, keys
 from sharpdp.report.picture import Points
 from sharpdp.report.words import (
@@ -244,7 +244,7 @@ def asked_nothing(guarantee: Guarantee) -> Guarantee:
 
 def _curve(guarantee: Guarantee) -> Points:
     """The trade-off curve, closer at both ends; six decimals, rounded away from the truth."""
-    from sharpdp.tradeoff.bands import sampled, tradeoff_band
+    from sharpdp.curves.tradeoff.bands import sampled, tradeoff_band
 
     fpr = np.round(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, 81)), 6)
     lower, upper = tradeoff_band(sampled(guarantee), fpr)
@@ -448,7 +448,7 @@ def theorems(guarantee: Guarantee) -> dict[str, Any]:
     Returns:
         The mechanism, the neighbors, and of every bound its name, condition and source.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> theorems(account(Gaussian(noise_multiplier=1.0)))["sources"]
     ['dong2022 Theorem 2.7; balle2018 Theorem 8']

@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any
 
 from sharpdp._validate import is_unseen, short_repr
-from sharpdp.accounting import NARROWEST, Guarantee
 from sharpdp.bracket import Bracket, Rigor
+from sharpdp.display.notebook import Shown
 from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, WrongType
-from sharpdp.notebook import Shown
 from sharpdp.plans.header import Header
 from sharpdp.plans.plain_data import number_from_data
 from sharpdp.plans.plan import Plan
+from sharpdp.questions.account import NARROWEST, Guarantee
 from sharpdp.report.json_schema import faults, report_fields
 from sharpdp.report.results import (
     FORMAT,
@@ -234,7 +234,7 @@ def from_json(text: str) -> Guarantee:
         InvalidArgument: the text is no report, or a field is not confirmed; the message names it.
         WrongType: it is no text.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> answer = account(Gaussian(noise_multiplier=1.0))
     >>> from_json(answer.report("json")) == answer
@@ -262,7 +262,7 @@ def verify(text: str) -> Verification:
         InvalidArgument: the text cannot be read as a report.
         WrongType: it is no text.
 
-    >>> from sharpdp.accounting import account
+    >>> from sharpdp.questions.account import account
     >>> from sharpdp.mechanisms import Gaussian
     >>> text = account(Gaussian(noise_multiplier=1.0)).report("json", delta=1e-5)
     >>> print(verify(text).verdict)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from sharpdp.curves.renyi import RenyiCurve
+from sharpdp.curves.tradeoff import TradeoffCurve
+from sharpdp.display.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import (
     DPSGD,
@@ -42,10 +45,7 @@ from sharpdp.mechanisms import (
 )
 from sharpdp.mechanisms.given_name import quoted
 from sharpdp.mechanisms.training import known_seed
-from sharpdp.outward_digits import ROUND_CEILING, in_digits
 from sharpdp.plans.plain_data import to_data
-from sharpdp.renyi import RenyiCurve
-from sharpdp.tradeoff import TradeoffCurve
 
 GROUPS = (ReportsOfGroup, ShuffledGroups)
 """Reports of users with different local epsilons."""

@@ -20,11 +20,11 @@ from sharpdp._validate import (
 from sharpdp.batches import PoissonBatches
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.curves.renyi.conversion import forcing_level, theorem4_g
+from sharpdp.curves.renyi.curve import RenyiCurve, least_over
 from sharpdp.errors import Inapplicable, InvalidArgument
 from sharpdp.mechanisms import DPSGD, Adjacency, Gaussian
 from sharpdp.numerics.special import CLOSED_FORM_ERROR, Array, gammaln
-from sharpdp.renyi.conversion import forcing_level, theorem4_g
-from sharpdp.renyi.curve import RenyiCurve, least_over
 
 __all__ = [
     "gaussian_lemma2_upper",

@@ -4,9 +4,9 @@ from functools import partial
 
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
+from sharpdp.curves.tradeoff.curve import PairOracle, TradeoffCurve
+from sharpdp.curves.tradeoff.losses import to_pair
 from sharpdp.mechanisms import Adjacency
-from sharpdp.tradeoff.curve import PairOracle, TradeoffCurve
-from sharpdp.tradeoff.losses import to_pair
 
 __all__ = ["tradeoff_curve_lower", "tradeoff_curve_upper"]
 

@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
-from sharpdp.composition.composition import Composition
 from sharpdp.errors import Unsupported
 from sharpdp.mechanisms import Adjacency, Mechanism, Mixture, NormalPair
 from sharpdp.pairs.finite import AtomicPair, rational_pair
@@ -20,6 +19,7 @@ from sharpdp.pairs.line_densities import (
 )
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.released_index import released
+from sharpdp.profile.composition import Composition
 
 __all__ = [
     "hidden_normals_lower",

@@ -9,9 +9,9 @@ import numpy as np
 
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.selection.theorems import moments, poisson_terms
+from sharpdp.curves.tradeoff.curve import TradeoffCurve
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, BestOf
-from sharpdp.tradeoff.curve import TradeoffCurve
 
 __all__ = ["pure_selection_upper", "selection_moments_upper"]
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from sharpdp.bounds.registry import PairCounts
 from sharpdp.bounds.registry import bound as register
+from sharpdp.curves.renyi.conversion import epsilon_from
+from sharpdp.curves.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
+from sharpdp.curves.tradeoff.losses import to_pair
+from sharpdp.curves.tradeoff.polyline import Polyline
 from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.pairs.known_moments import PairOfKnownMoments
-from sharpdp.renyi.conversion import epsilon_from
-from sharpdp.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
-from sharpdp.tradeoff.losses import to_pair
-from sharpdp.tradeoff.polyline import Polyline
 
 __all__ = [
     "fixed_repetitions_upper",

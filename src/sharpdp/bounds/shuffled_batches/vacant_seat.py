@@ -23,11 +23,11 @@ import numpy as np
 
 from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.bracket import Side
+from sharpdp.display.progress import progress
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.progress import progress
 
 if TYPE_CHECKING:
     from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy

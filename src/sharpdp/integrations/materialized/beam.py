@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("beam", "apache_beam", "pyarrow"):
     import apache_beam as beam

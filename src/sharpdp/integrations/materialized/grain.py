@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("grain", "grain"):
     import grain

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from sharpdp.extras import optional_packages
+from sharpdp._validate.extras import optional_packages
 
 with optional_packages("arrow", "pyarrow"):
     import pyarrow as pa

@@ -17,12 +17,12 @@ from sharpdp.bounds.shuffle_model.published import (
     closed_form,
     refuse_individual,
 )
-from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 from sharpdp.numerics.roots import last_true, straight_crossing
 from sharpdp.numerics.special import CLOSED_FORM_ERROR, UNIT_ROUNDOFF, mul_up
 from sharpdp.pairs.pair import log_delta_of
+from sharpdp.profile.composition import Composition
 
 __all__ = [
     "blanket_bennett_upper",

@@ -11,12 +11,12 @@ import numpy as np
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
 from sharpdp.bounds.shuffle_model.published import COMPOSED_WIDTH, SHARED, refuse_individual
-from sharpdp.composition.renyi import log_moment
+from sharpdp.curves.renyi.conversion import epsilon_from
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, ShuffledReports
 from sharpdp.numerics.special import CLOSED_FORM_ERROR, Array
 from sharpdp.pairs.pair import GaussianPair, epsilon_of
-from sharpdp.renyi.conversion import epsilon_from
+from sharpdp.profile.renyi import log_moment
 
 __all__ = [
     "binary_moments_lower",

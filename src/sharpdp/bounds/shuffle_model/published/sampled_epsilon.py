@@ -19,10 +19,10 @@ from sharpdp.bounds.shuffle_model.published.sampled_renyi import (
     subset_divergence,
 )
 from sharpdp.bracket import Side
+from sharpdp.curves.renyi.conversion import epsilon_from
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import SampledReports
 from sharpdp.numerics.special import mul_up
-from sharpdp.renyi.conversion import epsilon_from
 
 __all__ = [
     "amplified_moments_epsilon_upper",

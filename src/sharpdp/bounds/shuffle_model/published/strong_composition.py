@@ -10,11 +10,11 @@ from functools import partial
 from sharpdp.bounds.published import formula as register
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper
 from sharpdp.bounds.shuffle_model.published import COMPOSED_WIDTH, closed_form
-from sharpdp.composition.composition import Composition
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, SampledReports, ShuffledReports
 from sharpdp.numerics.special import CLOSED_FORM_ERROR, log_mixture
 from sharpdp.pairs.finite import AtomicPair
+from sharpdp.profile.composition import Composition
 
 __all__ = [
     "clones_strong_composition_upper",

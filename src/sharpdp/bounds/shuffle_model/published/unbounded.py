@@ -7,10 +7,10 @@ import numpy as np
 
 from sharpdp.bounds.published import formula
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
+from sharpdp.curves.renyi.conversion import epsilon_from
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import ApproximateDP, ApproximateReports, Gaussian, LocalGaussian
 from sharpdp.numerics.special import Array
-from sharpdp.renyi.conversion import epsilon_from
 
 LARGEST_ORDER = 256
 """Orders up to here are gone through; the authors' own program stops at about 20."""

@@ -1,5 +1,0 @@
-"""Mixtures, and what each inequality says about them."""
-
-from sharpdp.mixtures.compare import MixtureComparison, compare_mixture
-
-__all__ = ["MixtureComparison", "compare_mixture"]
