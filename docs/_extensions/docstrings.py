@@ -61,7 +61,7 @@ def escaped(text: str) -> str:
     for part in CODE.split(text):
         if CODE.fullmatch(part):
             code = part.strip("`")
-            is_public = code in sharpdp.__all__
+            is_public = code in sharpdp._MODULE_OF
             parts.append(f":py:obj:`~sharpdp.{code}`" if is_public else f"``{code}``")
         else:
             parts.append(plain(part))
@@ -100,7 +100,8 @@ def fields(kind: str, lines: list[str]) -> list[str]:
         else:
             entries[-1].append(line.strip())
     named = [
-        (f"~sharpdp.{name}" if name in sharpdp.__all__ else name, text) for name, *text in entries
+        (f"~sharpdp.{name}" if name in sharpdp._MODULE_OF else name, text)
+        for name, *text in entries
     ]
     return [f":{kind} {name}: {escaped(' '.join(text))}" for name, text in named]
 
