@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sharpdp as dp
-from sharpdp.questions.compare_samplers import padded_size
 from sharpdp.cli import main
 from sharpdp.display.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.explore import training_view
+from sharpdp.questions.compare_samplers import padded_size
 from tests.docs.pages import ROOT
 
 DELTA, NOISE = 1e-5, 0.8
