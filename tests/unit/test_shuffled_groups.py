@@ -367,5 +367,5 @@ def test_only_groups_that_exist_can_be_asked_for() -> None:
         run.group(2)
     with pytest.raises(WrongType, match="groups must be"):
         ReportsOfGroup("x", 0)  # type: ignore[arg-type]
-    with pytest.raises(WrongType, match="Use ShuffledGroups"):
+    with pytest.raises(WrongType, match=r"Use mechanisms\.ShuffledGroups\(local_epsilon"):
         dp.ShuffledReports(users=2, local_epsilon=[1.0, 2.0])  # type: ignore[arg-type]
