@@ -197,8 +197,11 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float, coarseness: f
     pair = _by_few_revealing(randomizer, users, rate, Side.UPPER)
     if pair is not None:
         return pair
-    # a smaller share than a thousandth of a report in a cap on average is no easier
-    return dominating((_kinds_above(randomizer, users, rate, 1e-3 / users),), coarseness)
+    kinds = _kinds_above(randomizer, users, rate)
+    if listed(kinds, Side.UPPER) is None:
+        # sums with a smaller share than a thousandth of a report in a cap on average are no easier
+        kinds = _kinds_above(randomizer, users, rate, 1e-3 / users)
+    return dominating((kinds,), coarseness)
 
 
 def _kinds_above(

@@ -237,16 +237,23 @@ def group_others_lower(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairC
 def _below(others: Groups, categories: int, epsilon: float) -> AtomicPair:
     """A pair that is attained by a report of this local epsilon among those of others."""
     counts, masses, error = law_of_sum(others)
+    most = sum(users for users, _ in others)
     rare = _uniform(epsilon, categories) / categories
     often = math.exp(epsilon) * rare
     if categories == 2:
-        return _ones_below(masses, often, rare, error)
-    return _counts_below(counts, masses, often, rare, error)
+        return _ones_below(counts, masses, most, often, rare, error)
+    return _counts_below(counts, masses, most, often, rare, error)
 
 
-def _ones_below(masses: Array, often: float, rare: float, error: float) -> AtomicPair:
-    """How often the answer occurs that the others do not hold, if the victim holds theirs, or not."""
-    before, here = np.append(0.0, masses), np.append(masses, 0.0)
+def _ones_below(
+    counts: Array, masses: Array, most: int, often: float, rare: float, error: float
+) -> AtomicPair:
+    """How often the answer occurs that the others do not hold, if the victim holds theirs, or not.
+
+    A result next to a count that is left out would lack some of its mass, and reveal too much.
+    """
+    whole = slice(int(counts[0] > 0), masses.size + int(counts[-1] == most))
+    before, here = np.append(0.0, masses)[whole], np.append(masses, 0.0)[whole]
     p, q = often * here + rare * before, rare * here + often * before
     pair = AtomicPair.from_rounded_pmfs(p, q)
     return replace(
@@ -255,12 +262,12 @@ def _ones_below(masses: Array, often: float, rare: float, error: float) -> Atomi
 
 
 def _counts_below(
-    counts: Array, masses: Array, often: float, rare: float, error: float
+    counts: Array, masses: Array, most: int, often: float, rare: float, error: float
 ) -> AtomicPair:
     """The counts of two categories that the others do not hold."""
     log_q, losses = [], []
     neither = max(1.0 - often - rare, 0.0)
-    for total, without, with_victim in _totals(counts, masses):
+    for total, without, with_victim in _totals(counts, masses, most):
         if total == 0:
             continue
         away = _COINS * 0.5 * math.sqrt(total) + 1.0
@@ -279,8 +286,11 @@ def _counts_below(
     return pair_from_halves(calls, calls, side=Side.LOWER)
 
 
-def _totals(counts: Array, masses: Array) -> list[tuple[int, float, float]]:
-    """Ends of blocks of N, and their probabilities without and with the victim's report among N."""
+def _totals(counts: Array, masses: Array, most: int) -> list[tuple[int, float, float]]:
+    """Ends of blocks of N, and their probabilities without and with the victim's report among N.
+
+    Blocks with counts that are left out would lack some of the first, and are left out as well.
+    """
     first, last = int(counts[0]), int(counts[-1]) + 1
     cells = (last - first + 1) * (_COINS * 0.5 * math.sqrt(last) + 1.0)
     width = max(math.ceil(cells / MOST_CELLS), 1)
@@ -288,7 +298,9 @@ def _totals(counts: Array, masses: Array) -> list[tuple[int, float, float]]:
     here = np.searchsorted(ends, counts)
     without = np.bincount(here, masses, ends.size)
     with_victim = np.bincount(np.searchsorted(ends, counts + 1.0), masses, ends.size)
-    return list(zip(ends.tolist(), without.tolist(), with_victim.tolist(), strict=True))
+    whole = ends.size if counts[-1] == most else int(np.sum(ends <= counts[-1]))
+    columns = (each[:whole].tolist() for each in (ends, without, with_victim))
+    return list(zip(*columns, strict=True))
 
 
 def _merged(losses: Array, log_q: Array) -> CallSide:
