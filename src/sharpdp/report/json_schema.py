@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from sharpdp._validate import short_repr
-from sharpdp._validate.nearest_word import hint
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument
 from sharpdp.plans.header import DATE
 from sharpdp.plans.plan import header_schema, plan_schema
