@@ -156,7 +156,7 @@ ERRATA = (
         "the paper's words are true; as a lower bound on ε, which they do not claim, it lacks a proof: "
         "at 10⁵ rounds it is at 0.215 where the randomizer it is about has 0.202",
         "unproved",
-        evidence="unit/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
+        evidence="bounds/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
         section="A lower bound through an upper conversion (girgis2021, Figure 5)",
     ),
     Erratum(

@@ -35,8 +35,8 @@ from sharpdp.curves.mixtures.inequalities import (
 )
 from sharpdp.curves.tradeoff import Polyline
 from sharpdp.errors import InvalidArgument, WrongType
+from tests.curves.pairs import Pmf, normalized, pairs, rates, ratios
 from tests.reference.tests_of_pairs import hockey_stick, tradeoff
-from tests.tradeoffs.pairs import Pmf, normalized, pairs, rates, ratios
 
 F = Fraction
 Pair = tuple[Pmf, Pmf]

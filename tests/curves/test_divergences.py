@@ -21,8 +21,8 @@ from sharpdp.curves.tradeoff.divergences import (
     renyi,
     squared_hellinger,
 )
+from tests.curves.pairs import Pmf, pairs
 from tests.reference.balls import ball, precision
-from tests.tradeoffs.pairs import Pmf, pairs
 
 Pair = tuple[Pmf, Pmf]
 quick = settings(max_examples=50, deadline=None)

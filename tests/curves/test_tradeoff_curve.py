@@ -17,8 +17,8 @@ from sharpdp.curves.tradeoff import Polyline
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair, LaplacePair
 from sharpdp.profile.discretize import first_look, lower, upper
+from tests.curves.pairs import Pmf, pairs
 from tests.reference import finite
-from tests.tradeoffs.pairs import Pmf, pairs
 
 Curve = dp.TradeoffCurve
 Pair = tuple[Pmf, Pmf]

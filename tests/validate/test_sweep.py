@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sharpdp as dp
-from tests.unit import sweep
+from tests.validate import sweep
 
 LONG = ("Budget", "MixtureComparison.plot")
 """Calls that take ten seconds and more with all wrong values; `make test-slow` has them."""

@@ -17,7 +17,7 @@ from sharpdp.cli import main
 from sharpdp.explore.officer_view import ledger as page_ledger
 from sharpdp.explore.officer_view import reports
 from sharpdp.storage.hash_chain import HashChain
-from tests.unit.test_filters import Allowed, Masses, mechanism, pool, strongest
+from tests.budget.test_filters import Allowed, Masses, mechanism, pool, strongest
 
 POISSON = dp.DPSGD(dp.PoissonBatches(sample_rate=0.01, steps=1000), noise_multiplier=1.0)
 MNIST = dp.DPSGD(

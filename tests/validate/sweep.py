@@ -16,7 +16,7 @@ from typing import Any
 
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument, SharpDPError
-from tests.unit.arguments import EXAMPLES, GOOD, WRONG, Made
+from tests.validate.arguments import EXAMPLES, GOOD, WRONG, Made
 
 ROOMS = (
     "sharpdp",

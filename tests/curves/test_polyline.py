@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sharpdp.curves.tradeoff import Polyline
 from sharpdp.errors import InvalidArgument, WrongType
+from tests.curves.pairs import Pmf, pairs, rates, ratios
 from tests.reference.tests_of_pairs import hockey_stick, rejection_regions, tradeoff
-from tests.tradeoffs.pairs import Pmf, pairs, rates, ratios
 
 Pair = tuple[Pmf, Pmf]
 F = Fraction
