@@ -360,7 +360,7 @@ def test_reports_plans_and_ledgers_take_them(name: str, tmp_path: Path) -> None:
         text = answer.report(form)
         assert text
         if form in ("html", "json"):
-            assert dp.accounting.Guarantee.from_json(text).mechanism == run
+            assert dp.Guarantee.from_json(text).mechanism == run
     assert Plan.from_dict(Plan(run).to_dict()).mechanism == run
     answer.risk()
     is_free = name in NOTHING

@@ -131,7 +131,7 @@ def random_pair(rng: np.random.Generator) -> tuple[list[Fraction], list[Fraction
 
 @pytest.mark.parametrize("seed", range(40))
 def test_where_one_minus_h_is_small_the_curve_is(seed: int) -> None:
-    """The lemma of docs/method.md: 1 - H_x <= x r implies f(r) <= 1 - H_x, in fractions."""
+    """The lemma of docs/proofs/method.md: 1 - H_x <= x r implies f(r) <= 1 - H_x, in fractions."""
     rng = np.random.default_rng([seed, 7])
     p, q = random_pair(rng)
     corners = polygon(p, q)

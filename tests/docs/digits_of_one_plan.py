@@ -21,6 +21,7 @@ import sharpdp as dp
 from sharpdp.cli import main
 from sharpdp.display.outward_digits import FEW, ROUND_CEILING, ROUND_FLOOR, in_digits
 from sharpdp.explore import training_view
+from sharpdp.questions.compare_samplers import padded_size
 from tests.docs.pages import ROOT
 
 DELTA, NOISE = 1e-5, 0.8
@@ -35,7 +36,7 @@ TEXTS = (
     *(
         "README.md",
         "docs/index.md",
-        "docs/samplers.md",
+        "docs/topics/samplers.md",
         "docs/how-to/which-batches.md",
         "docs/faq.md",
     ),
@@ -95,9 +96,7 @@ def shown() -> Iterator[Found]:
 def written() -> Iterator[Found]:
     """Numbers of these runs in files: what is next to one of their ends, and not about other batches."""
     ends = {name: tuple(map(float, both)) for name, both in allowed().items()}
-    kept = dp.sampler_comparison.padded_size(
-        dataset_size=60_000, batch_size=512, steps=3540, delta=DELTA
-    )
+    kept = padded_size(dataset_size=60_000, batch_size=512, steps=3540, delta=DELTA)
     truncated = dp.TruncatedPoissonBatches(**SIZES, physical_batch_size=kept)
     other = dp.account(dp.DPSGD(truncated, noise_multiplier=NOISE), adjacency="zero-out")
     others = other.epsilon(delta=DELTA).printed

@@ -1,4 +1,5 @@
-"""Gaussian reports mixed with a blanket, against PrivUnit: what docs/randomizers.md says of them."""
+"""Gaussian reports mixed with a blanket, against PrivUnit: what docs/topics/randomizers.md says of
+them."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ ROWS = [
     (1.0, 0.12, 1.7395, 0.427, 0.244),
     (3.0, 0.08, 2.0166, 0.291, 0.149),
 ]
-"""Target epsilon, blanket b, scale s, and variances over d, as docs/randomizers.md prints them."""
+"""Target epsilon, blanket b, scale s, and variances over d, as docs/topics/randomizers.md prints them."""
 
 
 @pytest.mark.slow
