@@ -16,13 +16,13 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS = $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
-# Where arrays are computed. The others ask the same functions through public names (unit, audit, pitfalls,
-# cli, explore, docs), or draw whole numbers (sampling). Simulations of symmetric means, and one plan on every
-# surface, take too long for a second and a third time.
-ARRAY_TESTS = $(addprefix tests/,learn integrations numerics golden laws tradeoffs) \
-  --ignore tests/numerics/test_symmetric_mean.py --ignore tests/laws/test_one_answer.py
+# Where arrays are computed. The others ask the same functions through public names (questions, audit,
+# pitfalls, cli, explore, docs), or draw whole numbers (sampling). Simulations of symmetric means, one plan on every
+# surface, and brute force over Renyi curves take too long for a second and a third time.
+ARRAY_TESTS = $(addprefix tests/,learn integrations numerics golden laws curves) \
+  $(patsubst %,--ignore tests/%.py,numerics/test_symmetric_mean laws/test_one_answer curves/test_renyi_sequences)
 # Golden values, laws, audits and shuffled batches, with the functions behind these.
-OLDEST_TESTS = $(addprefix tests/,golden laws audit unit/test_shuffled_batches.py \
+OLDEST_TESTS = $(addprefix tests/,golden laws audit bounds/test_shuffled_batches.py \
   $(patsubst %,numerics/test_%.py,adaptive_others displaced_example switching_others vacant_seat \
   worst_policy worst_replacement))
 
@@ -51,7 +51,7 @@ test-slow: $(VENV)/.test  ## the wild-domain runs and other long checks
 
 test-frameworks: $(VENV)/.frameworks  ## tests with transformers, Lightning, Flower, Beam, dask, Ray, jax-privacy, pandas, Jupyter
 	$(BIN)/python -m pytest $(addprefix tests/integrations/test_,frameworks.py executors.py materialized.py \
-	  huggingface.py lightning.py flower.py) tests/docs/test_notebooks.py tests/unit/test_tabular.py
+	  huggingface.py lightning.py flower.py) tests/docs/test_notebooks.py tests/display/test_tabular.py
 	$(BIN)/python -m pytest tests/docs/test_pages.py -k "huggingface or lightning or flower"
 
 mutants: $(VENV)/.test  ## break trust-critical code on purpose, one change at a time: do tests notice?

@@ -103,7 +103,7 @@ def run(told: argparse.Namespace) -> int:
     if told.name is None:
         _written(_folder(PAPERS[0], size) / "index.md", index(PAPERS), stale)
         if size == WHOLE:
-            table = DOCS / "repaired.md"
+            table = DOCS / "proofs" / "repaired.md"
             _written(table, with_verdicts(table.read_text("utf-8"), PAPERS), stale)
     if size == QUICK:
         return status

@@ -44,7 +44,7 @@ FALSE = "refuted"
 """The only label that calls a statement wrong."""
 
 MARKS = ("<!-- verdicts: written by python -m reproduce -->", "<!-- end of verdicts -->")
-"""Around the table of `docs/repaired.md`."""
+"""Around the table of `docs/proofs/repaired.md`."""
 
 COLUMNS = (
     "Columns: *published* is the number in the paper, named methods are the paper's own formulas "
@@ -126,7 +126,7 @@ def _escaped(cell: str) -> str:
 def errata(paper: Paper) -> str:
     """What deviates, the worst first."""
     rows = [
-        _row(_linked(one.place, one, "../repaired.md"), one.words, one.right, one.label)
+        _row(_linked(one.place, one, "../proofs/repaired.md"), one.words, one.right, one.label)
         for one in _sorted(paper)
     ]
     used = [label for label in LABELS if any(one.label == label for one in paper.errata)]
@@ -136,17 +136,17 @@ def errata(paper: Paper) -> str:
 
 
 def verdicts(papers: tuple[Paper, ...]) -> str:
-    """The table of `docs/repaired.md`: every labeled statement, its words, and the evidence."""
+    """The table of `docs/proofs/repaired.md`: every labeled statement, its words, and the evidence."""
     head = [
         "| statement | the paper's words | verdict | what holds | evidence |",
         "|---|---|---|---|---|",
     ]
     rows = [
         _row(
-            _linked(f"{paper.key}, {one.place}", one, "", f"papers/{paper.key}.md#errata"),
+            _linked(f"{paper.key}, {one.place}", one, "", f"../papers/{paper.key}.md#errata"),
             one.words,
             one.label,
-            one.right.replace("](../", "]("),
+            one.right.replace("](../proofs/", "]("),
             f"`{one.evidence}`" if one.evidence else "by reading",
         )
         for paper in papers
@@ -157,7 +157,7 @@ def verdicts(papers: tuple[Paper, ...]) -> str:
 
 
 def with_verdicts(text: str, papers: tuple[Paper, ...]) -> str:
-    """`docs/repaired.md` with its table written anew between the two marks."""
+    """`docs/proofs/repaired.md` with its table written anew between the two marks."""
     before, _, rest = text.partition(f"{MARKS[0]}\n")
     _, _, after = rest.partition(MARKS[1])
     return f"{before}{MARKS[0]}\n{verdicts(papers)}\n\n{MARKS[1]}{after}"
@@ -222,7 +222,7 @@ def index(papers: tuple[Paper, ...]) -> str:
             "## Where they stand",
             "Of the five papers that sharpdp starts from, these tables, figures, theorems and numbers "
             "are not reproduced in full, are open, or are what their authors could ask for. Statements "
-            "that need another reading are among the [repaired theorems](../repaired.md).",
+            "that need another reading are among the [repaired theorems](../proofs/repaired.md).",
             standing(),
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]

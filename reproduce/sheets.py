@@ -49,11 +49,11 @@ class Item:
 
 @dataclass(frozen=True)
 class Erratum:
-    """What sharpdp says of a published statement; pages, tests and `docs/repaired.md` read it here.
+    """The verdict on a published statement; pages, tests and `docs/proofs/repaired.md` read it here.
 
     `words` are the paper's, formulas transcribed; `right` is what holds, or the reading under which the
     statement does; `label` is one of `pages.LABELS`. `evidence` names the test, below `tests`; `section`
-    is the heading of `docs/repaired.md` with the counterexample, if there is one.
+    is the heading of `docs/proofs/repaired.md` with the counterexample, if there is one.
     """
 
     place: str

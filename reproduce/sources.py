@@ -15,7 +15,7 @@ __all__ = ["ROOT", "digest", "snapshot", "sources"]
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = Path(sharpdp.__file__).parent
-NO_PART = ("cli", "integrations", "learn", "schemas")
+NO_PART = ("cli", "integrations", "learn")
 """Rooms of sharpdp that no number of a paper comes from."""
 
 BESIDE = ("numpy", "scipy", "matplotlib")

@@ -56,7 +56,7 @@ def entry(one: Bound) -> Iterator[str]:
     for title, words in one.conditions:
         yield f"  - **{title.capitalize()}:** {marked(words)}."
     if one.proof:
-        yield f"  - **Proof:** [ours]({one.proof}.md), not peer reviewed."
+        yield f"  - **Proof:** [ours](proofs/{one.proof}.md), not peer reviewed."
         yield f"  - **Builds on:** {linked(one.source)}."
     else:
         yield f"  - **Source:** {linked(one.source)}."

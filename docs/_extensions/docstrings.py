@@ -18,6 +18,9 @@ from sphinx.util.typing import ExtensionMetadata
 
 import sharpdp
 
+PUBLIC = frozenset(sharpdp._MODULE_OF)
+"""Names that work as `sharpdp.NAME`; `sharpdp.__all__` lists the first of them only."""
+
 LABEL = re.compile(
     r"^\*?(Holds when|Lower end attained when|Numerics|Sources?|Formula|Neighbors)\*?:\*?\s*"
 )
@@ -61,7 +64,7 @@ def escaped(text: str) -> str:
     for part in CODE.split(text):
         if CODE.fullmatch(part):
             code = part.strip("`")
-            is_public = code in sharpdp._MODULE_OF
+            is_public = code in PUBLIC
             parts.append(f":py:obj:`~sharpdp.{code}`" if is_public else f"``{code}``")
         else:
             parts.append(plain(part))
@@ -99,10 +102,7 @@ def fields(kind: str, lines: list[str]) -> list[str]:
             entries.append([entry[1], entry[2]])
         else:
             entries[-1].append(line.strip())
-    named = [
-        (f"~sharpdp.{name}" if name in sharpdp._MODULE_OF else name, text)
-        for name, *text in entries
-    ]
+    named = [(f"~sharpdp.{name}" if name in PUBLIC else name, text) for name, *text in entries]
     return [f":{kind} {name}: {escaped(' '.join(text))}" for name, text in named]
 
 

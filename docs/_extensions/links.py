@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
 
-import sharpdp
+from .docstrings import PUBLIC
 
 
 def resolve(
@@ -16,7 +16,7 @@ def resolve(
 ) -> nodes.reference | None:
     """The link from `sharpdp.module.Name` or `Name` to `sharpdp.Name`."""
     name = node.get("reftarget", "").rpartition(".")[2]
-    if node.get("refdomain") != "py" or name not in sharpdp._MODULE_OF:
+    if node.get("refdomain") != "py" or name not in PUBLIC:
         return None
     python = env.domains.python_domain
     public = f"sharpdp.{name}"

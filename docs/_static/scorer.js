@@ -5,7 +5,7 @@ var Scorer = {
       [/^(quickstart|installation|faq|which-epsilon|choosing-delta|tutorials\/)/, 24],
       [/\/index$/, 0],
       [/^how-to\//, 16],
-      [/^(papers\/|experiments|repaired|bounds|bibliography|changelog|contributing|.*proof)/, -20],
+      [/^(papers\/|experiments|proofs\/|bounds|bibliography|changelog|contributing|.*proof)/, -20],
       [/^api/, -10],
     ];
     const rank = ranks.find(([pattern]) => pattern.test(docname));

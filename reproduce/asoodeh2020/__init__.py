@@ -40,7 +40,7 @@ FIGURE_2 = Item(
         "another 0.567 at T = 1000: the loss is in the divergences, not in the conversion. No other "
         "conversion brings it back, not one that uses all orders at once: two coins whose divergences "
         "are at most those of the Gaussian mechanism at *every* order, in both directions, have "
-        "ε > 8.07 at T = 1000 ([why](../renyi.md#several-orders-at-once)).",
+        "ε > 8.07 at T = 1000 ([why](../topics/renyi.md#several-orders-at-once)).",
     ),
     gaussian.draw,
     WIDE,
@@ -92,7 +92,8 @@ THEOREM_2 = Item(
     "Theorem 2: the joint range of two f-divergences",
     "For any two distributions, the pair of f-divergences lies in the convex hull of the pairs "
     "attained by two coins. `renyi.joint_range` gives its edges by tangents that are certified "
-    "([how](../renyi.md#joint-ranges)); here beside two edges that are known in closed form, and the "
+    "([how](../topics/renyi.md#joint-ranges)); here beside two edges that are known in closed "
+    "form, and the "
     "one that the paper needs, which is Theorem 3.",
     joint.values,
     joint.tables,
@@ -174,7 +175,7 @@ PAPER = Paper(
         "The best (ε, δ) that follows from a Rényi divergence of one order, and what it buys for "
         "Gaussian noise and for noisy SGD. The paper has no tables; its claims are numbers "
         "in the text. More on "
-        "[Rényi curves](../renyi.md).",
+        "[Rényi curves](../topics/renyi.md).",
     ),
     (THEOREM_2, FIGURE_1, FIGURE_2, ROUNDS, THEOREM_5, EQUATION_28, FIGURE_3),
     ERRATA,

@@ -49,7 +49,7 @@ PAPER = Paper(
         "J. Bok, W. J. Su, J. M. Altschuler: *Shifted Interpolation for Differential Privacy*, ICML "
         "2024.",
         "How private is noisy gradient descent if only its last iterate is released? More on [last "
-        "models](../how-to/last-iterate.md) and [the proofs](../last-iterate.md).",
+        "models](../how-to/last-iterate.md) and [the proofs](../proofs/last-iterate.md).",
     ),
     (FIGURE_1, TABLE_1),
     verdict="The formulas reproduced; full batches are exact, cyclic ones bracketed, shuffled ones "

@@ -99,7 +99,7 @@ BLOCKS = Item(
         "Algorithm 1 returns the last iterate only. A loss that counts one bit of each epoch still "
         "attains 27.48 of the 30.96 of all releases at order 2, ε₀ = 1 and 50 epochs, where the theorem "
         "has 5.491 "
-        "([construction](../repaired.md#noise-for-a-record-does-not-hide-a-block-chen2024-theorem-3)).",
+        "([construction](../proofs/repaired.md#noise-for-a-record-does-not-hide-a-block-chen2024-theorem-3)).",
         "With noise for whole blocks the theorem's setting holds, and the last column is its "
         "truth; the noise is then 600 times larger.",
         "Figure 4 is said to be at 0.008 times the order for all methods. With m = 100 or 600 "
@@ -201,7 +201,7 @@ PAPER = Paper(
         "The paper reduces shuffled reports to a pair of multinomial distributions, writes down "
         "its exact Rényi divergence and a Gaussian limit, and trains with Laplace noise over "
         "shuffled blocks. Figure 1 is a diagram. More on "
-        "[the shuffle theorem](../shuffle-proof.md).",
+        "[the shuffle theorem](../proofs/shuffle-proof.md).",
     ),
     (TABLE_1, FIGURE_2, FIGURE_3, UNSAFE, LIMIT, BLOCKS),
     ERRATA,
@@ -219,7 +219,7 @@ PAPER = Paper(
         "is certified and gives a linear model on fixed features 96.0 ± 0.1% on the test images (four "
         "seeds, settings chosen on training images).",
         "Different local budgets, `epsilon_list` in the public program, are `ShuffledGroups`: [the "
-        "guarantee of each group](../shuffle-proof.md#users-with-different-local-epsilons).",
+        "guarantee of each group](../proofs/shuffle-proof.md#users-with-different-local-epsilons).",
     ),
     verdict="Curves reproduced; the asymptotic bound is loose by a factor and at finite sizes can be "
     "below the truth; Theorem 3 is refuted: its noise is for a record, not for a block",

@@ -46,7 +46,7 @@ PAPER = Paper(
         "Amplification for Matrix Mechanisms*, ICLR 2025.",
         "How private is DP-FTRL if every example has a random position, the same in each epoch? "
         "More on [correlated noise](../how-to/correlated-noise.md) and [the "
-        "proofs](../correlated-noise.md).",
+        "proofs](../proofs/correlated-noise.md).",
     ),
     (EXAMPLE, FIGURE),
     verdict="The example reproduced; tilted draws reach δ = 1e-10 where plain ones stop at 1e-5, with a "

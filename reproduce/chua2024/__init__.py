@@ -48,7 +48,8 @@ TEXT = Item(
         "1.64 by divergences at σ = 0.7 is less than dp-accounting 0.6.0 has, 1.653.",
         "The bracket of S: from below the pair of Conjecture 3.2, from above no amplification or a "
         "theorem on shuffling. The conjecture that this pair dominates S for all adaptive queries is "
-        "[refuted](../vacant-seat.md): two examples in two batches, σ = 1, e^ε = 1.3, have δ = 0.2867 "
+        "[refuted](../proofs/vacant-seat.md): two examples in two batches, σ = 1, e^ε = 1.3, "
+        "have δ = 0.2867 "
         "against 0.2840.",
     ),
 )
@@ -196,7 +197,7 @@ PAPER = Paper(
         "bounds how far apart the two are. Below, each way to make batches has a certified "
         "bracket, and balls-and-bins are added, which are easy to run and nearly as private "
         "as Poisson batches. More on "
-        "[the privacy cost of batch sampling](../samplers.md).",
+        "[the privacy cost of batch sampling](../topics/samplers.md).",
     ),
     (TEXT, *FIGURES, SMALL, CROSSING, REMARK),
     ERRATA,

@@ -132,7 +132,8 @@ MESSAGES = Item(
     "messages",
     "Privacy, accuracy and communication",
     "What one report costs in each of the three: the largest variance of its estimate, the bits that it "
-    "takes ([`bits`](../randomizers.md#bits-of-a-report)), and ε for 2000 of 60,000 clients in each of "
+    "takes ([`bits`](../topics/randomizers.md#bits-of-a-report)), and ε for 2000 of 60,000 "
+    "clients in each of "
     "300 rounds at δ = 1e-5. Every row is about vectors whose longest ones have Euclidean length 1: for "
     "R_p with p > 2 the radius is d^(1/p - 1/2).",
     claims.message_values,
@@ -144,7 +145,8 @@ MESSAGES = Item(
         "R_p for 1 < p and p ≠ 2 is PrivUnit in the Euclidean ball around the l_p ball, as in the paper. "
         "For p < 2 it costs what R_2 costs, although there are fewer vectors to tell apart; for p > 2 it "
         "costs what R_2 costs for the longest of them.",
-        "R_2 from a list is [`CompressedPrivUnit`](../randomizers.md#privunit-in-40-bits), not of the "
+        "R_2 from a list is "
+        "[`CompressedPrivUnit`](../topics/randomizers.md#privunit-in-40-bits), not of the "
         "paper: the number of a direction in a public list.",
     ),
 )
@@ -156,7 +158,7 @@ ERRATA = (
         "the paper's words are true; as a lower bound on ε, which they do not claim, it lacks a proof: "
         "at 10⁵ rounds it is at 0.215 where the randomizer it is about has 0.202",
         "unproved",
-        evidence="unit/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
+        evidence="bounds/test_sampled_published.py::test_the_converted_lower_bound_is_not_one_on_epsilon",
         section="A lower bound through an upper conversion (girgis2021, Figure 5)",
     ),
     Erratum(
@@ -217,7 +219,7 @@ PAPER = Paper(
         "In every round some of many clients are drawn, randomize their gradients, and send them "
         "through a shuffler. The paper bounds the Rényi divergence of a round and composes. Only "
         "its supplement was at hand, whose Figures 4 to 6 and numbers are below. More on "
-        "[randomizers](../randomizers.md) and [learning](../learning.md).",
+        "[randomizers](../topics/randomizers.md) and [learning](../topics/learning.md).",
     ),
     (FIGURE_4, FIGURE_5, FIGURE_6, GAIN, MNIST, REACHED, RATE, MESSAGES),
     ERRATA,

@@ -18,7 +18,7 @@ THEOREM_1 = Item(
     (
         "The formula is for data sets in which all other users hold one of the target's two "
         "values; it is not a bound if others may lie on the far side of one "
-        "([why](../gaussian-reports.md)). The bracket holds for any values of the others.",
+        "([why](../proofs/gaussian-reports.md)). The bracket holds for any values of the others.",
         "For one round a Rényi divergence of any order is that of a single extremely rare report: "
         "the profile itself is far smaller. The gap closes with the number of rounds.",
         "The upper end for one round is the blanket divergence of Takagi and Liew (2026); that 0 and 1 "
@@ -37,7 +37,7 @@ PAPER = Paper(
         "S. Takagi, S. P. Liew: *Analysis of Shuffling Beyond Pure Local Differential Privacy*, "
         "2026.",
         "How much privacy does a shuffler add to reports that have no finite local epsilon? More "
-        "on [shuffled Gaussian reports](../gaussian-reports.md), with proofs.",
+        "on [shuffled Gaussian reports](../proofs/gaussian-reports.md), with proofs.",
     ),
     (THEOREM_1,),
     verdict="The formula reproduced; the certified upper end is far below it for few rounds",

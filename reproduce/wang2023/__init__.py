@@ -22,7 +22,7 @@ TABLE_1 = Item(
         "value at every knot.",
         "Theorem 4.2 rests on Theorem 3.1 of feldman2023 ([23]), whose authors have published an erratum "
         "to the proof of its Lemma 3.5. If all users share one randomizer, as in this paper, that "
-        "theorem holds by [another proof](../shuffle-proof.md).",
+        "theorem holds by [another proof](../proofs/shuffle-proof.md).",
         "The theorem is near-optimal in ε, 0.7 to 1.4% above the exact pair here. In δ it is 1.1 to 1.8 "
         "times the upper end of the truth: the mixture of (P₀, Q₀) and "
         "(Q₀, P₀) has a curve that can be written down exactly, and the theorem only bounds it. "
@@ -139,7 +139,7 @@ STATEMENTS = Item(
     "Statements about mixtures at small examples",
     "Each in exact fractions: what the statement says if its words are taken literally, the truth, and "
     "what sharpdp uses. Lemma 6.3 and Proposition E.1 are refuted; the others hold as the paper means "
-    "them ([readings](../repaired.md#mixtures)).",
+    "them ([readings](../proofs/repaired.md#mixtures)).",
     statements.values,
     statements.tables,
     (
@@ -312,9 +312,9 @@ PAPER = Paper(
         "Mixture Mechanisms via f-Differential Privacy*, NeurIPS 2023, arXiv 2310.19973.",
         "The paper bounds the trade-off function of a mixture by that of the mixture whose index "
         "is released, sharpens this for two components, and applies it to the shuffle model and to "
-        "one step of gradient descent from a random start. More on [mixtures](../mixtures.md), "
-        "[the shuffle theorem](../shuffle-proof.md), [random starts](../initialization.md) "
-        "and [repaired theorems](../repaired.md).",
+        "one step of gradient descent from a random start. More on [mixtures](../topics/mixtures.md), "
+        "[the shuffle theorem](../proofs/shuffle-proof.md), [random starts](../topics/initialization.md) "
+        "and [repaired theorems](../proofs/repaired.md).",
     ),
     (TABLE_1, TABLE_2, FIGURE_1, FIGURE_2, EXAMPLE, FIGURE_3, FIGURE_4, STATEMENTS),
     ERRATA,

@@ -234,7 +234,7 @@ else:
         if name in _MODULE_OF:
             value = globals()[name] = getattr(import_module(f"sharpdp.{_MODULE_OF[name]}"), name)
             return value
-        from sharpdp._validate.nearest_word import hint
+        from sharpdp.display.nearest_word import hint
 
         names = (*_SUBPACKAGES, *sorted(_MODULE_OF.keys() - {"BallsInBins"}))
         raise AttributeError(

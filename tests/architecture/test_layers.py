@@ -40,6 +40,7 @@ DATA = {"batches", "mechanisms"}
 ANALYSIS = {"numerics", "pairs", "profile"}
 # Methods that promise a higher layer (`answer.report()`, `curve.plot()`): inside a function only.
 LAZY_UPWARD = {
+    ("_validate", "display"),
     ("cli", "explore"),
     ("curves", "plots"),
     ("curves", "questions"),

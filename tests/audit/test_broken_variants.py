@@ -1,4 +1,4 @@
-"""The table of docs/audit.md: nine ways to break a private run, and the audit that catches each.
+"""The table of docs/topics/audit.md: nine ways to break a private run, and the audit that catches each.
 
 Runs are real ones of `sharpdp.learn.Training` where the break is in training, and index batches where
 it is in a loader. Every row is also run unbroken, and passes.
@@ -153,7 +153,7 @@ def test_broken_loaders_are_caught(name: str) -> None:
 
 
 def test_every_variant_is_in_the_table() -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text("utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "topics", "audit.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| (.+?) \| `\w+` \| (.+?) \|", page, re.MULTILINE))
     for name, (_, test) in {**REPLAYED, **DRAWN}.items():
         assert name in rows, name

@@ -36,7 +36,7 @@ TEXTS = (
     *(
         "README.md",
         "docs/index.md",
-        "docs/samplers.md",
+        "docs/topics/samplers.md",
         "docs/how-to/which-batches.md",
         "docs/faq.md",
     ),

@@ -63,7 +63,7 @@ def test_sources_lead_to_the_bibliography_and_to_our_proofs() -> None:
     proofs = {one.proof for one in all_bounds() if one.proof}
     text = "\n".join(catalog.bounds())
     assert proofs
-    assert all(f"[ours]({page}.md), not peer reviewed" in text for page in proofs)
+    assert all(f"[ours](proofs/{page}.md), not peer reviewed" in text for page in proofs)
 
 
 def test_pages_ask_for_what_is_written() -> None:

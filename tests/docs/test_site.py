@@ -46,7 +46,7 @@ def test_the_site_stands_on_its_own(tmp_path: Path) -> None:
     pages = read(site)
     assert fetched_elsewhere(site, pages) == []
     assert dead_ends(site, pages) == []
-    assert "<math " in (site / "shuffle-proof.html").read_text("utf-8")
+    assert "<math " in (site / "proofs" / "shuffle-proof.html").read_text("utf-8")
     for page in site.rglob("*.html"):
         text = re.sub(
             r"<pre>.*?</pre>|<code.*?</code>|<[^>]*>", "", page.read_text("utf-8"), flags=re.S

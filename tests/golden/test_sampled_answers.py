@@ -2,7 +2,7 @@
 
 The table was computed by other code: connect-the-dots on a fine grid, good to some 2e-4 in all columns.
 Its upper sides count whoever replaces an absent user as the worst one; ours are below them, see
-docs/shuffle-proof.md, and are held to sums over all counts of clones.
+docs/proofs/shuffle-proof.md, and are held to sums over all counts of clones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """No bit of a report tells more than the budget: the attack on last bits, and the proof, step by step.
 
 The attack inverts a coordinate of a report: if only some doubles can come from a gradient, a report that
-cannot excludes the gradient with certainty. docs/randomizers.md has the proof that the tests follow.
+cannot excludes the gradient with certainty. docs/topics/randomizers.md has the proof that the tests
+follow.
 """
 
 from __future__ import annotations

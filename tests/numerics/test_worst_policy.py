@@ -238,7 +238,7 @@ def test_a_lattice_that_would_be_too_large_gives_no_number() -> None:
 def test_brackets_with_a_vacancy_are_narrow(
     noise: float, batches: int, epochs: int, width: float
 ) -> None:
-    """Corners of the table in docs/vacant-seat.md."""
+    """Corners of the table in docs/proofs/vacant-seat.md."""
     sizes = {"dataset_size": 1_000 * batches + 1, "batch_size": 1_000, "epochs": epochs}
     run = dp.DPSGD(dp.ShuffledBatches(**sizes, drop_last=True), noise_multiplier=noise)
     answer = dp.account(run).epsilon(delta=1e-6)

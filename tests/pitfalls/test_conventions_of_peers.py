@@ -36,7 +36,7 @@ def test_a_replaced_client_moves_a_sum_by_twice_the_norm() -> None:
 
 
 def test_either_data_set_of_truncated_sampling_may_have_the_stated_size() -> None:
-    """docs/batches.md and docs/migration.md: dp-accounting's convention, peers.md B1."""
+    """docs/topics/batches.md and docs/migration.md: dp-accounting's convention, peers.md B1."""
     full = dp.TruncatedPoissonBatches(
         dataset_size=10, batch_size=10, physical_batch_size=10, steps=1
     )

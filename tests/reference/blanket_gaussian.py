@@ -4,9 +4,10 @@
 
     X = 1 + k e^{s u - s^2/2},   Y = 1 + k e^{-s u - s^2/2},   k = (1 - b)/b,   u normal
 
-(docs/randomizers.md). (X - 1, Y - 1) lies on a hyperbola. A piece of it lies in the triangle of its ends
-and the point where their tangents meet, so spreading it onto these three points, with its mean kept,
-makes the mean of every convex function larger. Weights follow from three masses of the normal law.
+(docs/topics/randomizers.md). (X - 1, Y - 1) lies on a hyperbola. A piece of it lies in the triangle of
+its ends and the point where their tangents meet, so spreading it onto these three points, with its
+mean kept, makes the mean of every convex function larger. Weights follow from three masses of the
+normal law.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from reproduce.sheets import Erratum
 from reproduce.standing import ROWS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
-REPAIRED = (ROOT / "docs" / "repaired.md").read_text("utf-8")
+REPAIRED = (ROOT / "docs" / "proofs" / "repaired.md").read_text("utf-8")
 FIVE = {"wang2023", "girgis2021", "asoodeh2020", "chen2024", "chua2024"}
 STATEMENTS = [(paper.key, one) for paper in PAPERS for one in paper.errata]
 NAMES = [f"{key} {one.place}" for key, one in STATEMENTS]

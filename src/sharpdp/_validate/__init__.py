@@ -97,7 +97,7 @@ class HintedKeywords:
         parameters = _parameters(cls)  # type: ignore[arg-type]  # classes are hashable
         for name in keywords:
             if name not in parameters and parameters:
-                from sharpdp._validate.nearest_word import nearest
+                from sharpdp.display.nearest_word import nearest
 
                 meant = nearest(name, parameters)
                 listed = ", ".join(f"{parameter}=" for parameter in parameters)

@@ -7,7 +7,7 @@ claim
 
     sum over V of (rights[v] p[v] - e^epsilon wrongs[v - 1] p[v - 1]) <= places delta
 
-docs/audit-proofs.md has the proof. Two bounds on the chance of a level v or above follow:
+docs/proofs/audit-proofs.md has the proof. Two bounds on the chance of a level v or above follow:
 
 - by one line: for every x in (0, 1] with x >= e^epsilon wrongs[0] y[1],
 

@@ -71,7 +71,7 @@ def many_runs(
     Holds when: runs are independent and use the same two data sets; how a score is computed was settled
     before these runs.
 
-    Source: wilks1941, clopper1934; docs/audit-proofs.md.
+    Source: wilks1941, clopper1934; docs/proofs/audit-proofs.md.
 
     Args:
         with_record: Scores of runs with the record, at least 4.

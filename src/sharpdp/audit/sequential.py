@@ -102,7 +102,7 @@ class Sequential(HintedKeywords):
 
     Holds when: runs are independent and use the same two data sets.
 
-    Source: ville1939, waudbysmith2024 Section 4; docs/audit-proofs.md.
+    Source: ville1939, waudbysmith2024 Section 4; docs/proofs/audit-proofs.md.
 
     Args:
         guarantee: What to test; None tests nothing.

@@ -63,14 +63,14 @@ def one_run(
     heads. Afterwards every canary gets a score that may use everything the run released, but not the
     coins. The canaries with the largest scores are guessed to be in, those with the smallest to be out,
     and nothing is said about the others. How many guesses can be right is bounded for every mechanism
-    that keeps the claim (docs/audit-proofs.md): by the certified trade-off curve of the guarantee, which
-    is that of the very sampler that ran; by (epsilon, delta)-DP for the lower end of epsilon; by Gaussian
-    differential privacy for that of mu. Ties are broken by lot.
+    that keeps the claim (docs/proofs/audit-proofs.md): by the certified trade-off curve of the
+    guarantee, which is that of the very sampler that ran; by (epsilon, delta)-DP for the lower end of
+    epsilon; by Gaussian differential privacy for that of mu. Ties are broken by lot.
 
     Holds when: coins are fair, independent of each other, and of everything else; scores do not depend on
     them but through the run.
 
-    Source: steinke2023, mahloujifar2025; docs/audit-proofs.md.
+    Source: steinke2023, mahloujifar2025; docs/proofs/audit-proofs.md.
 
     Args:
         scores: One number for each canary, larger if it seems to be in.

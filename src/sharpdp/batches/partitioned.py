@@ -150,7 +150,7 @@ class ShuffledBatches(EpochBatches):
             does not divide the number of examples, as torch's ``DataLoader`` can; False by default.
         left_out: number of random examples that sit out every epoch; 0 by default, and at most
             ``dataset_size - batch_size``. One is enough for a far smaller epsilon under zero-out
-            (docs/vacant-seat.md) and costs nothing in training.
+            (docs/proofs/vacant-seat.md) and costs nothing in training.
 
     Raises:
         InvalidArgument: a count is out of range, or ``order`` is neither of the two words.

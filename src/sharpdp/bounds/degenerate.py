@@ -1,7 +1,7 @@
 """Bounds on runs in which no record is used, and on runs without noise.
 
 The first reveal nothing. The second reveal a record if it takes part, and nothing of it if it does not.
-Proofs are in docs/scheme-proofs.md.
+Proofs are in docs/proofs/scheme-proofs.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Where the records of a group are drawn by themselves, the group is one record that contributes as many
 unit vectors as are drawn. Elsewhere a group is a chain of k neighbors, and the bound says so by its
-name. Proofs are in docs/groups.md.
+name. Proofs are in docs/proofs/groups.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both values contribute up to a unit vector, and may contribute opposite ones. Where a record is drawn by
 itself in every step, the pair of opposite vectors is the worst. Elsewhere the way from one value to the
 other leads through a null record: a chain of two neighbors, as the name of the bound says. Proofs are in
-docs/groups.md.
+docs/proofs/groups.md.
 """
 
 from __future__ import annotations

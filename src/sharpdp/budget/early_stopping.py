@@ -2,7 +2,7 @@
 
 Epsilon of the steps that were run, at the whole delta, is a guarantee if their number was fixed in
 advance. If it was chosen by results, each number at which the run might have ended has its own share of
-delta; docs/early-stopping.md has the proof and a counterexample.
+delta; docs/proofs/early-stopping.md has the proof and a counterexample.
 """
 
 from __future__ import annotations

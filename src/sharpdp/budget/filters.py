@@ -12,7 +12,7 @@ stopped at a limit that was fixed before:
 The trade-off function itself may not: stopping when the composed trade-off function falls below a target
 is no filter (arXiv 2602.06756); tests hold a counterexample. But mechanisms that are written down in
 advance may be run in any order and left out, as results suggest (`sharpdp.budget.reserve`), and several
-orders may share delta; docs/filters.md has the proofs.
+orders may share delta; docs/proofs/filters.md has the proofs.
 """
 
 from __future__ import annotations

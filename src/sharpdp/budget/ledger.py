@@ -23,7 +23,6 @@ from sharpdp._validate import (
     renyi_order,
     short_repr,
 )
-from sharpdp._validate.nearest_word import hint
 from sharpdp.batches.scheme import pluralize
 from sharpdp.bracket import Bracket, Rigor
 from sharpdp.budget.cohorts import folded, near_miss
@@ -39,6 +38,7 @@ from sharpdp.budget.meter import Meter
 from sharpdp.budget.moments import moment
 from sharpdp.budget.running import Running
 from sharpdp.display import notebook
+from sharpdp.display.nearest_word import hint
 from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, percent
 from sharpdp.display.tabular import Tabular
 from sharpdp.errors import (

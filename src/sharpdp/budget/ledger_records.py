@@ -10,9 +10,9 @@ import hashlib
 from typing import Any
 
 from sharpdp._validate import invalid, is_among, one_line, renyi_order, short_repr
-from sharpdp._validate.nearest_word import hint
 from sharpdp.budget.cohorts import folded
 from sharpdp.budget.moments import moment
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument, SharpDPError
 from sharpdp.mechanisms.composed import notion
 from sharpdp.plans import Plan

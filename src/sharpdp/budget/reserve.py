@@ -4,7 +4,8 @@ A plan that is fixed in advance costs what it costs, whichever of its parts resu
 whichever are never run: results of all parts could be drawn at once, before anything is released, and be
 shown as they are asked for. So a part of a plan may be run at any time. Three kinds of parts may be
 divided further: Gaussian noise by mu^2, as a path of Brownian motion is; Poisson batches into steps, each
-of which draws its batch by itself; and runs in epochs, which may end early. The proof: docs/filters.md.
+of which draws its batch by itself; and runs in epochs, which may end early. The proof:
+docs/proofs/filters.md.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sharpdp._validate.nearest_word import hint, nearest
 from sharpdp.cli import tables
 from sharpdp.cli.ask import answered, entry
 from sharpdp.cli.parser import UsageError, flag, is_plan, quoted
@@ -25,6 +24,7 @@ from sharpdp.cli.runs import (
     training,
 )
 from sharpdp.cli.views import Reply
+from sharpdp.display.nearest_word import hint, nearest
 from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, rounded
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sharpdp._validate.nearest_word import hint
 from sharpdp.cli.parser import HelpRequested, Parser, UsageError, Varied, cut, flag, number, quoted
 from sharpdp.cli.runs import RANDOMIZERS, SCHEMES
 from sharpdp.cli.views import Reply
+from sharpdp.display.nearest_word import hint
 
 __all__ = ["COMMANDS", "command_parser", "completion_parser", "function_of", "overview", "parsed"]
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpdp._validate.nearest_word import hint
 from sharpdp.cli import tables
 from sharpdp.cli.ask import entry
 from sharpdp.cli.choose import UNKNOWNS, VARIED
@@ -18,6 +17,7 @@ from sharpdp.cli.commands import completion_parser
 from sharpdp.cli.parser import UsageError, quoted
 from sharpdp.cli.runs import RANDOMIZERS, SCHEMES, run_of
 from sharpdp.cli.views import Reply
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument, MissingExtra
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpdp._validate.nearest_word import hint
 from sharpdp.cli.parser import UsageError, quoted
 from sharpdp.cli.runs import mechanism
 from sharpdp.cli.views import Reply
+from sharpdp.display.nearest_word import hint
 from sharpdp.display.outward_digits import ROUND_FLOOR, percent
 from sharpdp.errors import BudgetExceeded
 

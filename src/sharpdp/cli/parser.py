@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from sharpdp._validate.nearest_word import hint
+from sharpdp.display.nearest_word import hint
 
 __all__ = [
     "PAGES",

@@ -14,11 +14,12 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharpdp._validate.nearest_word import hint
 from sharpdp.cli.parser import PAGES, UsageError, cut, flag, is_plan, number, quoted
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "reports",
     "run_of",
     "scheme_of",
+    "scheme_words",
     "training",
 ]
 
@@ -78,33 +80,13 @@ RANDOMIZER_WORDS = {"local_epsilon", "randomizer", "categories"}
 """Words that a randomizer is made of."""
 
 UNBOUNDED = {
-    "local-gaussian": ("LocalGaussian", ("noise_multiplier",)),
-    "gaussian": ("Gaussian", ("noise_multiplier",)),
-    "approximate-dp": ("ApproximateDP", ("epsilon", "delta")),
+    "local-gaussian": "LocalGaussian",
+    "gaussian": "Gaussian",
+    "approximate-dp": "ApproximateDP",
 }
-"""Randomizers of shuffled reports without a finite local epsilon, and what they need."""
+"""Randomizers of shuffled reports without a finite local epsilon; their numbers follow after colons."""
 
-SCHEMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "poisson": ((), ("sample_rate", "steps", *SPLIT)),
-    "cyclic-poisson": (("cycle_length",), ("sample_rate", "steps", *SPLIT, "cycle_length")),
-    "weighted-poisson": (
-        ("example_weights", "batch_size"),
-        ("example_weights", "batch_size", "steps", "epochs"),
-    ),
-    "deterministic": (SPLIT, SPLIT),
-    "shuffled": (SPLIT, (*SPLIT, "drop_last", "left_out")),
-    "shuffled-once": (SPLIT, (*SPLIT, "drop_last", "left_out")),
-    "buffered": ((*SPLIT, "buffer_size"), (*SPLIT, "buffer_size")),
-    "balls-and-bins": (SPLIT, SPLIT),
-    "balls-and-bins-once": (SPLIT, SPLIT),
-    "allocation": ((), ("steps", *SPLIT, "participations")),
-    "fixed": (SPLIT[:2], ("steps", *SPLIT)),
-    "fixed-replaced": (SPLIT[:2], ("steps", *SPLIT)),
-    "truncated": (SPLIT[:2], ("steps", *SPLIT, "physical_batch_size")),
-}
-"""Each batch scheme: the words it needs, and all that it takes."""
-
-EITHER = {
+INSTEAD = {
     "steps": "epochs",
     "epochs": "steps",
     "sample_rate": "batch_size",
@@ -112,19 +94,27 @@ EITHER = {
 }
 """Words of which Poisson batches take one: an option takes the place of the other one in a plan."""
 
-FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "gaussian": ("Gaussian", ("noise_multiplier",), ()),
-    "laplace": ("Laplace", ("scale",), ()),
-    "randomized-response": ("RandomizedResponse", ("local_epsilon",), ("categories",)),
-    "pure-dp": ("PureDP", ("epsilon",), ()),
-    "approximate-dp": ("ApproximateDP", ("epsilon", "delta"), ()),
-    "finite-pair": ("FinitePair", ("p", "q"), ()),
-    "dpsgd": ("DPSGD", ("noise_multiplier",), TRAINING),
-    "same-batches": ("SameBatches", ("noise_multipliers",), TRAINING[1:]),
-    "correlated": ("CorrelatedNoise", ("noise_multiplier", "coefficients"), TRAINING),
-    "shuffle": ("ShuffledReports", REPORTS[:1], REPORTS),
+FORMS = {
+    "gaussian": "Gaussian",
+    "laplace": "Laplace",
+    "randomized-response": "RandomizedResponse",
+    "pure-dp": "PureDP",
+    "approximate-dp": "ApproximateDP",
+    "finite-pair": "FinitePair",
+    "dpsgd": "DPSGD",
+    "same-batches": "SameBatches",
+    "correlated": "CorrelatedNoise",
+    "shuffle": "ShuffledReports",
 }
-"""Each mechanism with its class, the keys it needs, and the keys it may have besides."""
+"""The class of each mechanism; its keys are read off its signature."""
+
+SPELLED = {
+    "batches": TRAINING[1:],
+    "queries": ("noise_multipliers", *TRAINING[1:]),
+    "strategy": ("coefficients",),
+    "randomizer": REPORTS[-2:],
+}
+"""Parameters that take an object, and the words that describe it on a line."""
 
 EXAMPLE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
 
@@ -200,7 +190,7 @@ def _run(mechanism: Mechanism, options: argparse.Namespace) -> Run:
 def _planned(file: PlanFile, options: argparse.Namespace, kind: str | None) -> Run:
     """What a plan says is run, which must be of this kind if one is named."""
     if kind is not None and file.data.get("mechanism") is not None:
-        wanted = FORMS[kind][0]
+        wanted = FORMS[kind]
         if file.kind != wanted:
             raise UsageError(
                 f"sharpdp {options.command} takes a plan that runs {wanted}; {file.path} runs "
@@ -342,9 +332,9 @@ class PlanFile:
 
     def _scheme(self, batches: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         """The batches of the plan with other values, or another scheme with the values it takes."""
-        others = {EITHER[word] for word in given if word in EITHER}
+        others = {INSTEAD[word] for word in given if word in INSTEAD}
         if "batches" in given:
-            taken = [word for word in SCHEMES[_scheme_name(given)][1] if word not in others]
+            taken = [word for word in scheme_words(_scheme_name(given)) if word not in others]
             kept = {word: batches[word] for word in taken if word in batches}
             return scheme_of({**kept, **given})
         for word in given:
@@ -383,12 +373,32 @@ def _standard_input() -> str:
         raise InvalidArgument(f"standard input must be text in UTF-8; {fault}.") from fault
 
 
+def _needed(kind: str) -> dict[str, bool]:
+    """The parameters of a class by name, and whether each must be given."""
+    parameters = _fields({"kind": kind})
+    return {name: parameter.default is parameter.empty for name, parameter in parameters.items()}
+
+
 def _fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the constructor of a written mechanism or scheme takes; nothing if it is not known."""
     from sharpdp.plans.plain_data import arguments, kinds
 
     made = kinds().get(str(data.get("kind")))
     return {} if made is None else arguments(made)
+
+
+@cache
+def _keys(name: str) -> dict[str, bool]:
+    """The words that describe a mechanism on one line, and whether each is needed.
+
+    >>> _keys("randomized-response")
+    {'local_epsilon': True, 'categories': False}
+    """
+    return {
+        word: is_needed and word not in TRAINING[1:]
+        for title, is_needed in _needed(FORMS[name]).items()
+        for word in SPELLED.get(title, (title,))
+    }
 
 
 # --- mechanisms ---
@@ -413,7 +423,7 @@ def mechanism(text: str) -> Mechanism:
         raise UsageError(f"there is no mechanism {quoted(words[0])}.{ask}")
     words, count = _repeats(text, words)
     values = _values(name, words[1:])
-    kind = FORMS[name][0]
+    kind = FORMS[name]
     try:
         described = {
             "DPSGD": training,
@@ -533,18 +543,19 @@ def _randomizer(text: str) -> Mechanism:
     'Gaussian noise on [0, 1] (noise multiplier 2)'
     """
     name, *numbers = text.split(":")
-    if name not in UNBOUNDED or len(numbers) != len(UNBOUNDED[name][1]):
-        forms = [":".join((word, *map(str.upper, keys))) for word, (_, keys) in UNBOUNDED.items()]
+    keys = {word: tuple(_fields({"kind": kind})) for word, kind in UNBOUNDED.items()}
+    if name not in keys or len(numbers) != len(keys[name]):
+        forms = [":".join((word, *map(str.upper, own))) for word, own in keys.items()]
         raise UsageError(
             f"randomizer must be {', '.join((*RANDOMIZERS, *forms))}; got {quoted(text)}."
         )
-    kind, keys = UNBOUNDED[name]
     from sharpdp import mechanisms
 
     values = {
-        key: _number(f"{key} of {name}", value) for key, value in zip(keys, numbers, strict=True)
+        key: _number(f"{key} of {name}", value)
+        for key, value in zip(keys[name], numbers, strict=True)
     }
-    made: Mechanism = getattr(mechanisms, kind)(**values)
+    made: Mechanism = getattr(mechanisms, UNBOUNDED[name])(**values)
     return made
 
 
@@ -560,8 +571,7 @@ def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None
 
 def _values(name: str, words: list[str]) -> dict[str, Any]:
     """The parameters as given: each key known, given once, and none missing."""
-    _, needed, optional = FORMS[name]
-    known = tuple(dict.fromkeys((*needed, *optional)))
+    known = _keys(name)
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -574,7 +584,7 @@ def _values(name: str, words: list[str]) -> dict[str, Any]:
         if key in values:
             raise UsageError(f"{name} takes {key}= once; got it twice.")
         values[key] = _value(f"{key} of {name}", key, value)
-    missing = [key for key in needed if key not in values]
+    missing = [key for key, is_needed in known.items() if is_needed and key not in values]
     if missing:
         raise UsageError(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
     return values
@@ -611,18 +621,29 @@ def scheme_of(values: Mapping[str, Any]) -> BatchScheme:
     """
     name = _scheme_name(values)
     given = {word: values[word] for word in BATCHES if values.get(word) is not None}
-    needed, taken = SCHEMES[name]
+    taken = scheme_words(name)
     strange = [word for word in given if word not in taken]
-    missing = [word for word in needed if word not in given]
+    missing = [word for word, is_needed in taken.items() if is_needed and word not in given]
     if strange or missing:
         got = ", ".join(f"{word}=" for word in given) or "none of them"
         words = ", ".join(f"{word}=" for word in taken)
         raise InvalidArgument(f"{name} batches take {words}; got {got}.")
     from sharpdp import batches
 
-    kind, parameters = MAKERS[name]
-    scheme: BatchScheme = getattr(batches, kind)(**parameters(given))
+    spelled = SCHEMES[name]
+    scheme: BatchScheme = getattr(batches, spelled.kind)(**spelled.computed(given), **spelled.said)
     return scheme
+
+
+@cache
+def scheme_words(name: str) -> dict[str, bool]:
+    """The words that a batch scheme takes, and whether each is needed.
+
+    >>> scheme_words("fixed")
+    {'steps': False, 'dataset_size': True, 'batch_size': True, 'epochs': False}
+    """
+    words = {**_needed(SCHEMES[name].kind), **SCHEMES[name].words}
+    return {word: words[word] for word in BATCHES if word in words}
 
 
 def _scheme_name(values: Mapping[str, Any]) -> str:
@@ -685,19 +706,35 @@ def _steps(given: Mapping[str, Any]) -> int:
     return PoissonBatches(**{word: given[word] for word in words if word in given}).steps
 
 
-MAKERS: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    "poisson": ("PoissonBatches", dict),
-    "cyclic-poisson": ("CyclicPoissonBatches", dict),
-    "weighted-poisson": ("WeightedPoissonBatches", _weighted),
-    "deterministic": ("DeterministicBatches", dict),
-    "shuffled": ("ShuffledBatches", dict),
-    "shuffled-once": ("ShuffledBatches", lambda given: {**given, "order": "kept"}),
-    "buffered": ("BufferedShuffle", dict),
-    "balls-and-bins": ("BallsAndBins", dict),
-    "balls-and-bins-once": ("BallsAndBins", lambda given: {**given, "order": "kept"}),
-    "allocation": ("RandomAllocation", _allocation),
-    "fixed": ("FixedSizeBatches", _fixed),
-    "fixed-replaced": ("FixedSizeBatches", lambda given: {**_fixed(given), "replacement": True}),
-    "truncated": ("TruncatedPoissonBatches", _truncated),
+@dataclass(frozen=True)
+class Spelled:
+    """A batch scheme in words: its class, the parameters, words beside these, and what its name says.
+
+    Words say whether they are needed, which overrides the signature.
+    """
+
+    kind: str
+    computed: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    words: Mapping[str, bool] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+
+STEPS = {"steps": False, "epochs": False}
+"""Words of which one says how many batches there are."""
+
+SCHEMES = {
+    "poisson": Spelled("PoissonBatches"),
+    "cyclic-poisson": Spelled("CyclicPoissonBatches"),
+    "weighted-poisson": Spelled("WeightedPoissonBatches", _weighted, {"example_weights": True}),
+    "deterministic": Spelled("DeterministicBatches"),
+    "shuffled": Spelled("ShuffledBatches"),
+    "shuffled-once": Spelled("ShuffledBatches", said={"order": "kept"}),
+    "buffered": Spelled("BufferedShuffle"),
+    "balls-and-bins": Spelled("BallsAndBins"),
+    "balls-and-bins-once": Spelled("BallsAndBins", said={"order": "kept"}),
+    "allocation": Spelled("RandomAllocation", _allocation, {"batch_size": False}),
+    "fixed": Spelled("FixedSizeBatches", _fixed, STEPS),
+    "fixed-replaced": Spelled("FixedSizeBatches", _fixed, STEPS, {"replacement": True}),
+    "truncated": Spelled("TruncatedPoissonBatches", _truncated, {"physical_batch_size": False}),
 }
-"""The class of each batch scheme, and what its parameters are."""
+"""Each batch scheme by its word on the command line."""

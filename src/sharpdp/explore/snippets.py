@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from sharpdp.cli.runs import MAKERS, RANDOMIZERS, REPORTS, SCHEMES, scheme_of
+from sharpdp.cli.runs import RANDOMIZERS, REPORTS, SCHEMES, scheme_of, scheme_words
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import DPSGD, Mechanism, ShuffledReports
 from sharpdp.plans import Plan
@@ -108,7 +108,7 @@ def _options(run: Mechanism) -> list[str] | None:
         words = _report_words(run)
         return None if words is None else ["shuffle", *_flags(words)]
     if isinstance(run, DPSGD):
-        scheme = scheme_words(run)
+        scheme = batch_words(run)
         if scheme is not None:
             return ["dpsgd", *_flags({"noise_multiplier": run.noise_multiplier, **scheme})]
     return None
@@ -131,19 +131,19 @@ def _report_words(run: ShuffledReports) -> dict[str, Any] | None:
     }
 
 
-def scheme_words(run: DPSGD) -> dict[str, Any] | None:
+def batch_words(run: DPSGD) -> dict[str, Any] | None:
     """The words of the command line that give the batch scheme of a run; None if there are none.
 
     >>> from sharpdp.batches import ShuffledBatches
     >>> sizes = dict(dataset_size=60, batch_size=10, epochs=4)
-    >>> scheme_words(DPSGD(ShuffledBatches(**sizes, left_out=1), noise_multiplier=1.0))
+    >>> batch_words(DPSGD(ShuffledBatches(**sizes, left_out=1), noise_multiplier=1.0))
     {'batches': 'shuffled', 'dataset_size': 60, 'batch_size': 10, 'epochs': 4, 'left_out': 1}
     """
     scheme = run.batches
-    for name, (kind, _) in MAKERS.items():
-        if type(scheme).__name__ != kind:
+    for name, spelled in SCHEMES.items():
+        if type(scheme).__name__ != spelled.kind:
             continue
-        values = {word: getattr(scheme, word, None) for word in SCHEMES[name][1]}
+        values = {word: getattr(scheme, word, None) for word in scheme_words(name)}
         given = {word: value for word, value in values.items() if value not in (None, False, 0)}
         for left_out in ((), ("steps",), ("batch_size", "epochs"), ("steps", "batch_size")):
             words = {word: value for word, value in given.items() if word not in left_out}

@@ -132,10 +132,10 @@ class Training(HintedKeywords):
     at the data. Such a run takes data of any size.
 
     One record moves a sum by its own clipped gradient alone: gradients of all others are computed bit for
-    bit the same with any record in its place, whatever it holds (docs/sensitivity.md). If records were
-    added or removed, others would move to other places, where torch may round otherwise. So add/remove is
-    claimed only if asked for, and records are then computed one at a time, which takes longer; for
-    Poisson batches zero-out has the same epsilon.
+    bit the same with any record in its place, whatever it holds (docs/proofs/sensitivity.md). If
+    records were added or removed, others would move to other places, where torch may round otherwise.
+    So add/remove is claimed only if asked for, and records are then computed one at a time, which
+    takes longer; for Poisson batches zero-out has the same epsilon.
 
     Batches, noise and whatever torch draws in a step (dropout, for one) are functions of a secret `key`
     (fresh from the operating system unless given) and of the number of the step. A run that is resumed

@@ -32,7 +32,7 @@ because of what a record holds. Where model or loss raise an error, the records 
 pieces of the same shape, records of zeros stand in their places when the piece is computed again, with
 the same random numbers, and their rows count as zero. Which way a gradient is computed (`layers_of`, or
 vmap) is settled by a record of zeros. Torch is told to use deterministic algorithms meanwhile.
-docs/sensitivity.md has the proof, and says what it assumes of torch.
+docs/proofs/sensitivity.md has the proof, and says what it assumes of torch.
 """
 
 from __future__ import annotations

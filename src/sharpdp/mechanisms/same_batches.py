@@ -35,9 +35,9 @@ class SameBatches(Mechanism):
         (noise_1^-2 + ... + noise_k^-2)^(-1/2)
 
     and conversely: released with the same vectors, the queries are that run, seen k times. This holds for
-    every batch scheme and every notion of neighbors (proof in docs/scheme-proofs.md). A query that is
-    made in some of the steps only counts as made in all of them. Adaptive clipping (andrew2021) is two
-    queries: the gradients, and how many of them are clipped.
+    every batch scheme and every notion of neighbors (proof in docs/proofs/scheme-proofs.md). A query
+    that is made in some of the steps only counts as made in all of them. Adaptive clipping
+    (andrew2021) is two queries: the gradients, and how many of them are clipped.
 
     Args:
         queries: at least one `DPSGD` or `BatchQueries`, all over the same batch scheme. For a query whose

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sharpdp._validate import HintedKeywords, iso_date, one_line, short_repr
-from sharpdp._validate.nearest_word import hint
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument, WrongType
 
 __all__ = ["DATE", "Header"]

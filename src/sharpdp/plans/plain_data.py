@@ -21,12 +21,12 @@ import numpy as np
 
 from sharpdp import batches, mechanisms
 from sharpdp._validate import count, short_repr
-from sharpdp._validate.nearest_word import hint
 from sharpdp.bracket import STANDARD_WIDTH, Rigor
 from sharpdp.curves.renyi import RenyiCurve
 from sharpdp.curves.renyi.curve import Proportional, Summed
 from sharpdp.curves.tradeoff.curve import PairOracle, TradeoffCurve
 from sharpdp.curves.tradeoff.polyline import Polyline
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument, SharpDPError, Unsupported, WrongType
 from sharpdp.mechanisms import Mechanism, ProfileMechanism
 from sharpdp.mechanisms.sensitivity import LeastSquares, Logistic, SensitivityDistribution

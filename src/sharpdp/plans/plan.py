@@ -16,9 +16,9 @@ import numpy as np
 
 from sharpdp import batches
 from sharpdp._validate import HintedKeywords, elementwise, half_open_probability, short_repr
-from sharpdp._validate.nearest_word import hint
 from sharpdp.batches import BatchScheme
 from sharpdp.bracket import STANDARD_WIDTH, Rigor
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import MOST_RECORDS, checked_group_size

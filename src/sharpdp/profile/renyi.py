@@ -8,7 +8,7 @@ so chords of the profile bound it from above, up to the tail beyond the last nod
 below. The divergence is log E_P[e^{s L}] / s; it adds up over independent experiments.
 
 `FiniteLosses` has divergences where those are infinite: of the results that are left if some, of small
-probability, are split off. Proof: docs/renyi.md.
+probability, are split off. Proof: docs/topics/renyi.md.
 """
 
 from __future__ import annotations

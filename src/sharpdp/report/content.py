@@ -12,9 +12,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sharpdp._validate import is_among, short_repr
-from sharpdp._validate.nearest_word import hint
 from sharpdp.bounds import Bound
 from sharpdp.bracket import Bracket, Rigor, Side
+from sharpdp.display.nearest_word import hint
 from sharpdp.display.notebook import Page
 from sharpdp.display.outward_digits import (
     ROUND_CEILING,

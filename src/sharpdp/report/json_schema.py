@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 from sharpdp._validate import short_repr
-from sharpdp._validate.nearest_word import hint
+from sharpdp.display.nearest_word import hint
 from sharpdp.errors import InvalidArgument
 from sharpdp.plans.header import DATE
 from sharpdp.plans.plan import header_schema, plan_schema
@@ -37,7 +37,7 @@ def schema(name: str) -> str:
         name: "plan" or "report".
 
     Returns:
-        The schema that ships with sharpdp.
+        The schema of this version of sharpdp.
 
     Raises:
         InvalidArgument: There is no schema of this name.
@@ -49,7 +49,8 @@ def schema(name: str) -> str:
         allowed = " or ".join(map(repr, SCHEMAS))
         ask = hint(str(name), SCHEMAS)
         raise InvalidArgument(f"name must be {allowed}; got {short_repr(name)}.{ask}")
-    return files("sharpdp").joinpath(f"schemas/{name}.schema.json").read_text("utf-8")
+    made = plan_schema() if name == "plan" else report_schema()
+    return json.dumps(made, indent=2) + "\n"
 
 
 def report_schema() -> Schema:

@@ -4,7 +4,7 @@ E epochs with the same T bins are one epoch with noise s / sqrt(E), also if quer
 
     P = mean over t of N(e_t, s^2 I / E),   Q = N(0, s^2 I / E)
 
-is attained and dominates; the proof is in docs/scheme-proofs.md.
+is attained and dominates; the proof is in docs/proofs/scheme-proofs.md.
 """
 
 from dataclasses import replace

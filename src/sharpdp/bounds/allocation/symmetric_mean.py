@@ -18,7 +18,7 @@ nearly known if x is such that the posterior probabilities x U / (1 + x U) add u
 Far from the threshold the square root falls too slowly, and L itself is bounded. With N the number of
 independent events of these probabilities, L = e^Y x^-k P[N = k] / C(T, k), where P[N = k] is at most a
 function of the variance V of N; and for some x, L >= (k/T)^k (1 - k/T)^{T-k} e^Y x^-k, by Newton's
-inequalities. docs/scheme-proofs.md has the proofs.
+inequalities. docs/proofs/scheme-proofs.md has the proofs.
 
 Numerics: cells of U may be any, so their edges need no accuracy. Laws are multiplied under tilts by FFTs,
 whose errors are relative to the largest mass, and enter on the safe side.

@@ -2,7 +2,7 @@
 
 Released is C x + s z, up to a linear map, with unit clipping norm and noise multiplier s. If an example's
 steps are known, what it moves is known too, and the pair is Gaussian. If they are random, the pair is a
-mixture. Proofs are in docs/correlated-noise.md.
+mixture. Proofs are in docs/proofs/correlated-noise.md.
 """
 
 from __future__ import annotations

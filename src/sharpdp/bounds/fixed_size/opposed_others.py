@@ -18,7 +18,7 @@ if in all cells [c_i, c_{i+1}] beyond c_1
 
     int_1^oo x^-a (A_x(-1) - A_x(c_i)) dx >= int_1^oo x^{a-3} (B_x(c_{i+1}) - B_x(c_1))_+ dx.
 
-The proof is in docs/shuffled-batches.md.
+The proof is in docs/proofs/shuffled-batches.md.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ all three are largest together. So in each direction one arrangement on a line i
 - u' = 0 (a null record), P against Q: means mu, 0, -mu;          Q against P: mu, 0, mu;
 - u' free (replace-one): means mu, -mu, -mu, and mirrored.
 
-The proof is in docs/shuffled-batches.md.
+The proof is in docs/proofs/shuffled-batches.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bounds on training runs whose batches have a fixed size: random subsets, and cut Poisson batches.
 
-Proofs are in docs/shuffled-batches.md.
+Proofs are in docs/proofs/shuffled-batches.md.
 """
 
 from functools import lru_cache, partial

@@ -2,7 +2,7 @@
 
 A batch is b independent draws of n examples. A record comes J times, J ~ Bin(b, 1/n), and contributes J
 times its gradient: up to J clipping norms. Everybody else fills the other b - J places. With weights, the
-largest probability of a draw stands for 1/n. Proofs are in docs/scheme-proofs.md.
+largest probability of a draw stands for 1/n. Proofs are in docs/proofs/scheme-proofs.md.
 """
 
 from __future__ import annotations

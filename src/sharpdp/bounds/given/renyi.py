@@ -55,8 +55,8 @@ formula = partial(register, composes=True)
 def renyi_curve_upper(mechanism: RenyiCurve, adjacency: Adjacency) -> PairCounts:
     """Upper side without a pair: `account` adds up divergences, or composes the pair of the conversion.
 
-    All orders count together. Beside other parts the better route counts: docs/renyi.md. Later parts may
-    be chosen after seeing earlier results.
+    All orders count together. Beside other parts the better route counts: docs/topics/renyi.md. Later
+    parts may be chosen after seeing earlier results.
 
     Numerics: see `renyi.conversion` and `renyi.several_orders`.
 

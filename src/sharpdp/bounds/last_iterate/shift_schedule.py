@@ -9,7 +9,7 @@ iterates are no easier to tell apart than N(mu, 1) and N(0, 1), mu^2 being the s
 In the coordinates T_k = sum of c^(2i) and S_k = sum of c^i over the uses, i counting steps from the end,
 the schedule is a path from (0, 0) to (T_t, S_t) that stays below S, and its price is the integral of its
 squared slope: the best one is the greatest convex minorant of S, a taut string. It is found by pooling
-adjacent blocks, one for each use, until slopes rise. See docs/last-iterate.md.
+adjacent blocks, one for each use, until slopes rise. See docs/proofs/last-iterate.md.
 """
 
 from __future__ import annotations

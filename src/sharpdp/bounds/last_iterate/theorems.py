@@ -1,4 +1,4 @@
-"""Bounds on the last iterate of noisy gradient descent. Proofs are in docs/last-iterate.md.
+"""Bounds on the last iterate of noisy gradient descent. Proofs are in docs/proofs/last-iterate.md.
 
 In the unit of the noise of one step, a record that takes part moves the iterate by at most 1 / noise
 multiplier, twice that if it has two values. What earlier steps moved is multiplied by at most c in every

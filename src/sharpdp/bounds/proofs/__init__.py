@@ -5,27 +5,22 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 from sharpdp.errors import InvalidArgument
 
 __all__ = ["PAGES", "cited", "text_of"]
 
-PAGES = (
-    "correlated-noise",
-    "displaced-example",
-    "early-stopping",
-    "gaussian-reports",
-    "groups",
-    "last-iterate",
-    "scheme-proofs",
-    "selection",
-    "shuffle-proof",
-    "shuffled-batches",
-    "vacant-seat",
-)
-"""The pages, by the names that bounds cite; each is docs/<name>.md of the repository."""
+
+def _folder() -> Path:
+    """The folder of the pages: in the installed package this one, in a clone docs/proofs."""
+    installed = Path(__file__).parent
+    is_installed = any(installed.glob("*.md"))
+    return installed if is_installed else installed.parents[3] / "docs" / "proofs"
+
+
+PAGES = tuple(sorted(page.stem for page in _folder().glob("*.md") if page.stem != "index"))
+"""The pages, by the names that bounds cite."""
 
 
 def cited(page: str) -> str:
@@ -36,7 +31,7 @@ def cited(page: str) -> str:
     """
     from sharpdp import __version__
 
-    return f"sharpdp {__version__}/proofs/{_known(page)}.md"
+    return f"sharpdp {__version__}/proofs/{page}.md"
 
 
 def text_of(page: str) -> str:
@@ -45,11 +40,7 @@ def text_of(page: str) -> str:
     >>> print(text_of("shuffle-proof").splitlines()[0][0])
     #
     """
-    name = f"{_known(page)}.md"
-    installed = files("sharpdp.bounds.proofs").joinpath(name)
-    if installed.is_file():
-        return installed.read_text("utf-8")
-    return (Path(__file__).parents[4] / "docs" / name).read_text("utf-8")
+    return (_folder() / f"{_known(page)}.md").read_text("utf-8")
 
 
 def _known(page: str) -> str:

@@ -1,4 +1,6 @@
-"""Bounds on the best of several runs, from the trade-off curve of one of them. Proofs: docs/selection.md.
+"""Bounds on the best of several runs, from the trade-off curve of one of them.
+
+Proofs: docs/proofs/selection.md.
 
 With F the law of one result in the order of scores, and phi the generating function of the number of
 repetitions, the result that is released has distribution function phi(F). So its density with respect to

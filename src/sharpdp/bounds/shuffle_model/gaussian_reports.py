@@ -5,7 +5,7 @@ to R_0 is e^{s v}; R_0 has the tail Q(v + s/2) and R_1 the tail Q(v - s/2), Q th
 
 - From above, whatever the others hold: the blanket w = min(R_0, R_1). Beyond s/2 its ratios are
   (X, Y) = (e^{s v}, 1), and mirrored on the other side. No other two values of one user are worse
-  (docs/gaussian-reports.md, Theorem 1).
+  (docs/proofs/gaussian-reports.md, Theorem 1).
 - From below: all others hold 0, and the ratios are X = e^{s v}, Y = 1 with weights from R_0.
 
 Ratios have heavy tails. They are cut at V, chosen for each threshold x = e^loss, where one such report

@@ -24,7 +24,7 @@ second category, and
 
 b the masses of fair coins; Q with t and w exchanged. Where N takes many values, whoever sees it adds fair
 coins up to the end of a block: the formula stays, with the probabilities of blocks.
-Proof: docs/shuffle-proof.md.
+Proof: docs/proofs/shuffle-proof.md.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Users may be drawn anew in each round. Let g be the rate at which a user takes p
 mean(X), mean(Y) the likelihood ratios of shuffled reports in `own_blanket_upper` or `fixed_others_lower`.
 With users who are drawn they become 1 - g + g mean(X) and 1 - g + g mean(Y), on both sides. From above:
 who is in the place of an absent victim is not known, and hides in the same blanket
-(docs/shuffle-proof.md). From below: everyone but the victim holds one record, so that one of those takes
-its place.
+(docs/proofs/shuffle-proof.md). From below: everyone but the victim holds one record, so that one of
+those takes its place.
 """
 
 from functools import partial

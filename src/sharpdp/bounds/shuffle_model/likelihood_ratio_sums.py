@@ -11,7 +11,7 @@ bounds every pair of data sets with these two records. Source: balle2019 Lemma 5
 
 If the users are drawn from more, each at some rate, somebody else takes the place of an absent user, and
 X becomes 1 - rate + rate X, Y likewise: exactly if all others hold the same record, and as a bound with
-the blanket (docs/shuffle-proof.md).
+the blanket (docs/proofs/shuffle-proof.md).
 
 Few results are listed one by one. Otherwise certified values of h at well-chosen ratios (from
 `numerics.expected_positive_part`) are joined: by chords above a convex function, by extended chords

@@ -8,8 +8,8 @@ For any m <= n, eta = h0(E)/E, tau = m eta, users drawn at rate g and (p, q) any
             + tau ((x - 1)(1 + 2 (1 - g) eta) + 2 g h0(1 + (x - 1)/g)),   x >= 1,
     (X, Y) = 2 E (p, q) / (p + q) with probability 1/E, drawn from (p + q)/2; else (0, 0),
 
-the mean being over m terms. Proof: docs/gaussian-reports.md, Theorem 2. The smallest value over some E
-and m is taken at each x.
+the mean being over m terms. Proof: docs/proofs/gaussian-reports.md, Theorem 2. The smallest value over
+some E and m is taken at each x.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bounds on shuffled reports of randomizers without a finite local epsilon: Gaussian noise, profiles.
 
-The theorems are proved in docs/gaussian-reports.md. With users who are drawn at rate g, likelihood ratios
-X and Y of one report become 1 - g + g X and 1 - g + g Y, as in `known_randomizer`.
+The theorems are proved in docs/proofs/gaussian-reports.md. With users who are drawn at rate g,
+likelihood ratios X and Y of one report become 1 - g + g X and 1 - g + g Y, as in `known_randomizer`.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Bounds on training runs over a stream that a shuffle buffer mixes.
 
 A record whose position is known comes out at a place that is partly known, so that less is hidden than by
-a whole random order. Proofs are in docs/scheme-proofs.md.
+a whole random order. Proofs are in docs/proofs/scheme-proofs.md.
 """
 
 from functools import lru_cache, partial

@@ -8,7 +8,7 @@ says little about the batch it came from. For every N, x >= 1 and both direction
 
 W as in `vacant_seat`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
 bounds the probability that the first result tells more than N batches allow. The proof is in
-docs/displaced-example.md.
+docs/proofs/displaced-example.md.
 """
 
 from __future__ import annotations

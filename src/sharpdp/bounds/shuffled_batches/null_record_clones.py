@@ -10,7 +10,7 @@ N - 1 ~ Bin(T - 1, c/(1 + g)) such clones the record is hidden among N places, a
     H_x(Q||P) <= M E[(1 - x mean_{i<=N} X_i)_+] + x (M - 1),
 
 X = e^{z/s - 1/(2 s^2)}, z normal; g = c H_{1/c} of two normal laws at distance 1/s. The proof is in
-docs/shuffled-batches.md. With b = c/(1 + g) and B_i ~ Bern(b) the means over N are
+docs/proofs/shuffled-batches.md. With b = c/(1 + g) and B_i ~ Bern(b) the means over N are
 E[(sum_{i<=T} B_i (X_i - x))_+] / (T b), which `numerics.expected_positive_part` bounds.
 """
 

@@ -1,8 +1,8 @@
 """Bounds on training runs over batches in a random order, drawn anew for every epoch or kept.
 
-Proofs are in docs/shuffled-batches.md, docs/vacant-seat.md and docs/displaced-example.md. In the other
-data set of zero-out a null record takes its place in the order like any other, and contributes zero; in
-that of replace-one, another record.
+Proofs are in docs/proofs/shuffled-batches.md, docs/proofs/vacant-seat.md and
+docs/proofs/displaced-example.md. In the other data set of zero-out a null record takes its place in
+the order like any other, and contributes zero; in that of replace-one, another record.
 """
 
 import math

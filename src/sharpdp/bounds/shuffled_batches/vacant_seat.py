@@ -5,11 +5,11 @@ The theorem, for w = batch_size / dataset_size, T batches and rho = w T, is
     H_x(P||Q) <= E[((1 - rho)(1 - x) + w (W_1 + ... + W_T))_+],
 
 with independent copies of a variable W that has the positive part of one difference of likelihood
-ratios and the negative part of another (see `Step`). The proof is in docs/vacant-seat.md. For one x the
-right side is a contour integral (`numerics.expected_positive_part`) after three changes that only raise
-it: W is spread onto the ends of cells with its mean kept, values above a cap are cut and what is cut
-off, T E(W - cap)_+, is added, and values below a floor are raised to it. Values at many x are joined by
-chords.
+ratios and the negative part of another (see `Step`). The proof is in docs/proofs/vacant-seat.md. For
+one x the right side is a contour integral (`numerics.expected_positive_part`) after three changes that
+only raise it: W is spread onto the ends of cells with its mean kept, values above a cap are cut and
+what is cut off, T E(W - cap)_+, is added, and values below a floor are raised to it. Values at many x
+are joined by chords.
 """
 
 from __future__ import annotations

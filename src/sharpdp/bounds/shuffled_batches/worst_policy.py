@@ -6,8 +6,8 @@ between the record and the others. The largest value of that is a Bellman recurs
 
     V_0(s) = s_+,   V_{k+1}(s) = max_a E V_k(s + Z_a),   a = <u, v> in [-1, 1],
 
-and H_x <= share * V_T(-shift). docs/vacant-seat.md has the proof of this, and of the steps by which it is
-bounded here:
+and H_x <= share * V_T(-shift). docs/proofs/vacant-seat.md has the proof of this, and of the steps by
+which it is bounded here:
 
 - *Angles by cells.* All Z_a with a in one cell have calls of at most those at one of its ends, and puts
   of at most those at the other. What they gain over the first cell, which is narrow, is kept as a

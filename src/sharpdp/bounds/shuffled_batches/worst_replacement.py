@@ -5,10 +5,10 @@ one x the largest value is a Bellman recursion
 
     V_0(s) = s_+,   V_{k+1}(s) = sup E V_k(s + Z),   Z = (phi_u - x phi_u') / phi_v under phi_v,
 
-and H_x <= share * V_T(-shift). docs/vacant-seat.md ("Replace-one, nearly exactly") shows that triangles
-u, u', v with right or acute angles on the unit circle are enough. They are given by how much each
-angle is below a right one: `bend` at v, `turn` at u' and `back` at u, three numbers from zero on with
-sum pi/2. Calls of Z fall with bend and turn, puts with bend and back. So all triangles
+and H_x <= share * V_T(-shift). docs/proofs/vacant-seat.md ("Replace-one, nearly exactly") shows that
+triangles u, u', v with right or acute angles on the unit circle are enough. They are given by how much
+each angle is below a right one: `bend` at v, `turn` at u' and `back` at u, three numbers from zero on
+with sum pi/2. Calls of Z fall with bend and turn, puts with bend and back. So all triangles
 above three such numbers, a cell, are below one variable in the convex order.
 
 The two ends (the others at u', or at u) are nearly always the best and are taken exactly; cells cover

@@ -11,7 +11,7 @@ any m >= 0 and c give
     D_phi >= m E_x - max(phi*(c), phi*(c + m) - m (x - 1)),   phi*(y) = sup_t y (t - 1) - phi(t),
 
 and the best ones, for which both are equal, come from the coins whose likelihood ratios are where the
-lines touch. Proofs: docs/renyi.md.
+lines touch. Proofs: docs/topics/renyi.md.
 
 Source: asoodeh2020 Theorem 2.
 """

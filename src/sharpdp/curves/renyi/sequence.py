@@ -7,7 +7,7 @@ By pairs: the conversion of the curves by all orders, at all deltas, is the prof
 composed with those of the other parts. Once for the sum of all curves and, if there are several, once
 for each of them. So no answer is worse than adding epsilons and deltas of the parts.
 
-Upper side only: both ends of an answer are the upper bound. Proofs: docs/renyi.md.
+Upper side only: both ends of an answer are the upper bound. Proofs: docs/topics/renyi.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ matter at a time: delta lies on a chord between a point of the one and a point o
 That chords of upper bounds are upper bounds is the convexity of H_x in x, which is all that a guarantee
 here rests on. Which two points to connect is planned with the coins, without error bounds.
 
-Source: riess2026, of which this is the statement about epsilon and delta; proof: docs/renyi.md.
+Source: riess2026, of which this is the statement about epsilon and delta; proof: docs/topics/renyi.md.
 """
 
 from __future__ import annotations

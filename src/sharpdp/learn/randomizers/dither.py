@@ -71,7 +71,7 @@ def step_of(dimension: int) -> float:
 
 
 def _displacement(dimension: int) -> float:
-    """Total rounding error of a point of a cap and a point of the sphere (docs/randomizers.md)."""
+    """Total rounding error of a point of a cap and a point of the sphere (docs/topics/randomizers.md)."""
     return _error(dimension) + 5.0 * _error(dimension - 1) + 24.0 * _SUMS
 
 

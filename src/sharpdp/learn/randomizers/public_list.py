@@ -74,9 +74,9 @@ class CompressedPrivUnit(VectorRandomizer):
 
     Holds when: rows have l2 norm at most the radius; use `clipped`. Numerics: the budget holds for every
     list, whatever was rounded in it: which T directions are named depends on the record in any way, but
-    T of them are, by exact coins (docs/randomizers.md has the proof). The estimate is unbiased for random
-    lists; these come from a fixed generator (Philox), and the error of all 2^32 is that of as many
-    reports.
+    T of them are, by exact coins (docs/topics/randomizers.md has the proof). The estimate is unbiased
+    for random lists; these come from a fixed generator (Philox), and the error of all 2^32 is that of
+    as many reports.
 
     Source: shah2022 for public candidates, ye2018 for subsets; the rest is proved here.
 

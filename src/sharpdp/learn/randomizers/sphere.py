@@ -68,7 +68,7 @@ class PrivUnit(VectorRandomizer):
 
     Holds when: rows have norm 1, and the operating system's randomness is used. Numerics: the budget
     holds for the whole numbers that are reported, with the rounding of all doubles in between counted
-    (docs/randomizers.md has the proof).
+    (docs/topics/randomizers.md has the proof).
 
     Source: bhowmick2018; girgis2021 Algorithm 1 calls it R_2.
 

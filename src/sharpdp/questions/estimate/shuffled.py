@@ -5,7 +5,7 @@ All other records pull one way and the record the other, so that its batch shows
     P_S = sum_t c_t N(2 mu e_t, I),   Q_S = sum_t c_t N(mu e_t, I),   c_t the chance of batch t
 
 What can be told apart here is a lower bound for shuffled batches. It is no upper bound
-(docs/vacant-seat.md).
+(docs/proofs/vacant-seat.md).
 
 Source: chua2024 Section 3.
 """
