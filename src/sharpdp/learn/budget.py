@@ -58,13 +58,13 @@ def check_left(done: int, most: int, counted: int | None, rounds: str) -> None:
 
     >>> check_left(3, 3, None, "steps")
     Traceback (most recent call last):
-    sharpdp.errors.InvalidArgument: steps must be more to continue; got 3, all of which were started.
-        Plan a longer run: its privacy is that of the whole.
+    sharpdp.errors.InvalidArgument: steps must be at most the 3 of the plan, all of which were started;
+        got one more. Plan a longer run: its privacy is that of the whole.
     """
     if counted is not None and done >= counted:
         check_counted(counted, most, rounds)
     if done >= most:
         raise InvalidArgument(
-            f"{rounds} must be more to continue; got {most}, all of which were started. Plan a longer "
-            "run: its privacy is that of the whole."
+            f"{rounds} must be at most the {most} of the plan, all of which were started; got one more. "
+            "Plan a longer run: its privacy is that of the whole."
         )

@@ -110,6 +110,9 @@ class CountedSteps(AccountedRun, Generic[Plan]):
     ) -> int:
         """Count as many steps of the plan as a budget allows, and stop there.
 
+        Batches that sharpdp draws then end after these steps. If others draw them, the step after the
+        last one raises `BudgetExceeded` before the model moves.
+
         Args:
             budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
             key: Name of this run in a ledger, so that a resumed run is not counted twice. Load what was
