@@ -21,7 +21,7 @@ from sharpdp.bounds.last_iterate.shift_schedule import (
 )
 from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
 from sharpdp.bounds.registry import bound as register
-from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, SmoothLoss
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.opposed import opposed
@@ -71,8 +71,7 @@ def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
     """Logarithm of the Lipschitz constant of a step, rounded up; see `LastIterate.contraction_of`."""
     penalty, curved = _rates(mechanism)
     curved *= fullness
-    assert mechanism.loss is not None
-    if not mechanism.loss.convex:
+    if not _known(mechanism)[0].convex:
         return math.log((abs(1.0 - penalty) + curved) * (1.0 + _ROUNDING) + _ROUNDING)
     if penalty < 1.0:
         shrinking = math.log1p(-penalty * (1.0 - 4.0 * UNIT_ROUNDOFF)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
@@ -83,12 +82,17 @@ def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
     return max(shrinking, math.log(over)) if over > 0.0 else shrinking
 
 
-def _rates(mechanism: LastIterate) -> tuple[float, float]:
-    """Learning rate times regularization, and times smoothness."""
+def _known(mechanism: LastIterate) -> tuple[SmoothLoss, float]:
+    """The loss, and the learning rate that comes with it."""
     assert mechanism.loss is not None
     assert mechanism.learning_rate is not None
-    rate = mechanism.learning_rate
-    return rate * mechanism.loss.regularization, rate * mechanism.loss.smoothness
+    return mechanism.loss, mechanism.learning_rate
+
+
+def _rates(mechanism: LastIterate) -> tuple[float, float]:
+    """Learning rate times regularization, and times smoothness."""
+    loss, rate = _known(mechanism)
+    return rate * loss.regularization, rate * loss.smoothness
 
 
 def _move(mechanism: LastIterate, adjacency: Adjacency) -> float:
@@ -96,31 +100,34 @@ def _move(mechanism: LastIterate, adjacency: Adjacency) -> float:
     return (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0) / mechanism.noise_multiplier
 
 
+def _batch_size(mechanism: LastIterate) -> float:
+    size = mechanism.batches.expected_batch_size
+    assert size is not None
+    return size
+
+
 def _diameter(mechanism: LastIterate, adjacency: Adjacency) -> float:
     """The diameter in units of what one use of a record moves, rounded up; infinite without one."""
     if mechanism.diameter is None:
         return math.inf
-    size = mechanism.batches.expected_batch_size
-    assert mechanism.loss is not None
-    assert mechanism.learning_rate is not None
-    assert size is not None
-    moved = mechanism.learning_rate * mechanism.loss.gradient_norm / size
+    loss, rate = _known(mechanism)
+    moved = rate * loss.gradient_norm / _batch_size(mechanism)
     moved *= 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     return mechanism.diameter / moved * (1.0 + _ROUNDING)
 
 
-def _over(mechanism: LastIterate, scheme: type) -> bool:
-    return mechanism.loss is not None and type(mechanism.batches) is scheme
+def _has_loss(mechanism: LastIterate) -> bool:
+    """Whether the constants of the loss are known."""
+    return mechanism.loss is not None
 
 
-def _is_exact(mechanism: LastIterate) -> bool:
+def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
     """Full batches, no projection, and steps that contract as the penalty alone does."""
-    if not _over(mechanism, DeterministicBatches) or mechanism.diameter is not None:
+    if mechanism.loss is None or mechanism.diameter is not None:
         return False
-    scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
     # a hair of room, so that the slower of two rates is known to be the one of the penalty
-    return scheme.steps_per_epoch == 1 and mechanism.largest_fullness >= 1.0 + _ROUNDING
+    full = mechanism.batches.steps_per_epoch == 1
+    return full and mechanism.largest_fullness >= 1.0 + _ROUNDING
 
 
 @bound(
@@ -130,7 +137,9 @@ def _is_exact(mechanism: LastIterate) -> bool:
     applies=_is_exact,
     yields_to=("linear_losses_upper",),
 )
-def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def full_batch_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of full-batch descent on smooth convex losses with a penalty: one Gaussian pair.
 
         mu^2 = (1 - c^t) / (1 + c^t) (1 + c) / (1 - c) / s^2,   c = 1 - learning rate * regularization
@@ -151,10 +160,11 @@ def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts
     return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
 
 
-def _batch_uses(mechanism: LastIterate, position: int) -> Participations:
+def _batch_uses(
+    mechanism: LastIterate[DeterministicBatches | ShuffledBatches], position: int
+) -> Participations:
     """A record that is used in every epoch, so many steps before its end."""
     scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches | ShuffledBatches)
     period = scheme.steps_per_epoch
     return Participations(scheme.steps, position, position + period, period, scheme.epochs - 1)
 
@@ -168,10 +178,12 @@ def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> f
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; chien2025",
-    applies=lambda mechanism: _over(mechanism, DeterministicBatches),
+    applies=_has_loss,
     yields_to=("full_batch_upper", "linear_losses_upper"),
 )
-def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_batches_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of deterministic batches, full or cyclic, by the best schedule of shifts.
 
     A record of the last batch of an epoch is the worst: noise after a use hides it. With contraction c, l
@@ -187,19 +199,16 @@ def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
 
 
-def _shuffles(mechanism: LastIterate) -> bool:
-    """Shuffled batches that use every record once in every epoch."""
-    scheme = mechanism.batches
-    return (
-        _over(mechanism, ShuffledBatches)
-        and isinstance(scheme, ShuffledBatches)
-        and scheme.examples_per_epoch == scheme.dataset_size
-    )
+def _is_whole(scheme: ShuffledBatches) -> bool:
+    """Whether every record is used once in every epoch."""
+    return scheme.examples_per_epoch == scheme.dataset_size
 
 
-def _shuffles_and_contracts(mechanism: LastIterate) -> bool:
+def _shuffles_and_contracts(mechanism: LastIterate[ShuffledBatches]) -> bool:
     """Steps that expand distances are refused: there an earlier use is not better than a later one."""
-    return _shuffles(mechanism) and _log_contraction(mechanism) <= 0.0
+    if mechanism.loss is None or not _is_whole(mechanism.batches):
+        return False
+    return _log_contraction(mechanism) <= 0.0
 
 
 @bound(
@@ -207,7 +216,9 @@ def _shuffles_and_contracts(mechanism: LastIterate) -> bool:
     source="bok2024 Section 4; chien2025; jiang2025",
     applies=_shuffles_and_contracts,
 )
-def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_shuffle_upper(
+    mechanism: LastIterate[ShuffledBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of shuffled batches: the place of a record in the last epoch is random and revealed.
 
     Given its place, q steps before the end, the record is as in deterministic batches. Where the order is
@@ -218,7 +229,6 @@ def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     of them.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, ShuffledBatches)
     period, size = scheme.steps_per_epoch, scheme.dataset_size
     rest = size - (period - 1) * scheme.batch_size  # in the last batch
     edges = np.unique(np.linspace(0, period, min(period, _MOST_POSITIONS) + 1).astype(int))
@@ -233,10 +243,10 @@ def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     return ((released(pairs, weights), 1),)
 
 
-def _samples(mechanism: LastIterate) -> bool:
+def _samples(mechanism: LastIterate[PoissonBatches]) -> bool:
     """Poisson batches of known expected size, over losses that let a batch be larger than that."""
     return (
-        _over(mechanism, PoissonBatches)
+        mechanism.loss is not None
         and mechanism.batches.dataset_size is not None
         and mechanism.largest_fullness > 1.0
         and _log_contraction(mechanism, 0.0) < 0.0
@@ -249,7 +259,9 @@ def _samples(mechanism: LastIterate) -> bool:
     source="bok2024 Section 4; altschuler2022; zhu2022 Theorem 11",
     applies=_samples,
 )
-def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_poisson_upper(
+    mechanism: LastIterate[PoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of Poisson batches: a window of sampled steps, and what came before as one Gaussian.
 
     Before the last w steps two runs are at most z moves apart: the diameter, or the sum of c^i over the
@@ -268,7 +280,6 @@ def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     how good the bound is. Chernoff bounds on batches and uses, c and all else are rounded up.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     window, share = _window(mechanism, adjacency)
     log_c = _log_contraction(mechanism, 0.0)
     move = _move(mechanism, adjacency)
@@ -320,10 +331,9 @@ def _reach(log_c: float, rate: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _window(mechanism: LastIterate, adjacency: Adjacency) -> tuple[int, float]:
+def _window(mechanism: LastIterate[PoissonBatches], adjacency: Adjacency) -> tuple[int, float]:
     """A good window, and a good share of the noise for what came before it; both are only choices."""
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     log_c, steps = _log_contraction(mechanism, 0.0), scheme.steps
     diameter, move = _diameter(mechanism, adjacency), _move(mechanism, adjacency)
     often = _reach(log_c, scheme.sample_rate, steps)
@@ -343,10 +353,9 @@ def _spread(scheme: PoissonBatches, steps: int, move: float) -> float:
     return min(steps * scheme.sample_rate**2 * grown, steps * move * move)
 
 
-def _chance_of_large_batch(mechanism: LastIterate) -> float:
+def _chance_of_large_batch(mechanism: LastIterate[PoissonBatches]) -> float:
     """A bound on the chance that some batch, with the record, is too large for its step to contract."""
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     assert scheme.dataset_size is not None
     size, rate = scheme.dataset_size, scheme.sample_rate
     if mechanism.largest_fullness == math.inf:
@@ -431,39 +440,26 @@ def _log_variance(mechanism: LastIterate) -> float:
     noise = log_power_sum(2.0 * log_r, steps)
     if mechanism.start_deviation is None:
         return noise
-    assert mechanism.loss is not None
-    assert mechanism.learning_rate is not None
-    assert mechanism.batches.expected_batch_size is not None
+    loss, rate = _known(mechanism)
     # deviations of a step's noise, learning rate * multiplier * gradient norm / batch size
-    log_start = math.log(mechanism.start_deviation) + math.log(
-        mechanism.batches.expected_batch_size
-    )
-    for factor in (
-        mechanism.learning_rate,
-        mechanism.noise_multiplier,
-        mechanism.loss.gradient_norm,
-    ):
+    log_start = math.log(mechanism.start_deviation) + math.log(_batch_size(mechanism))
+    for factor in (rate, mechanism.noise_multiplier, loss.gradient_norm):
         log_start -= math.log(factor)
     return float(np.logaddexp(noise, 2.0 * (steps * log_r + log_start)))
 
 
-def _linear_mu(mechanism: LastIterate, adjacency: Adjacency) -> float:
+def _linear_mu(mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency) -> float:
     """mu of linear losses over deterministic batches, the record being in the last one of each epoch."""
     scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
     moved = log_power_sum(scheme.steps_per_epoch * _log_kept(mechanism), scheme.epochs)
     return _move(mechanism, adjacency) * math.exp(moved - 0.5 * _log_variance(mechanism))
 
 
-def _is_linear_and_fixed(mechanism: LastIterate) -> bool:
-    return _over(mechanism, DeterministicBatches) and _is_linear(mechanism)
-
-
 def _is_all_linear(mechanism: LastIterate) -> bool:
-    """Whether the losses of all records are linear, over deterministic batches."""
+    """Whether the losses of all records are linear, and stay so."""
     if mechanism.loss is None or mechanism.loss.smoothness > 0.0:
         return False
-    return _is_linear_and_fixed(mechanism)
+    return _is_linear(mechanism)
 
 
 @bound(
@@ -473,7 +469,9 @@ def _is_all_linear(mechanism: LastIterate) -> bool:
     source="dong2022 Theorem 2.7",
     applies=_is_all_linear,
 )
-def linear_losses_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def linear_losses_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of losses that are linear in the parameters, over deterministic batches: it is attained.
 
         mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
@@ -500,9 +498,11 @@ def linear_losses_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCou
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; dong2022 Theorem 2.7",
     proof="",
-    applies=_is_linear_and_fixed,
+    applies=_is_linear,
 )
-def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def penalized_linear_lower(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of deterministic batches: a linear loss with the penalty has a Gaussian last iterate.
 
         mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
@@ -515,8 +515,9 @@ def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> Pair
     return ((GaussianPair(_linear_mu(mechanism, adjacency) * (1.0 - 1e-11)), 1),)
 
 
-def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
-    drawn = _over(mechanism, PoissonBatches) or _shuffles(mechanism)
+def _is_linear_and_sampled(mechanism: LastIterate[PoissonBatches | ShuffledBatches]) -> bool:
+    scheme = mechanism.batches
+    drawn = isinstance(scheme, PoissonBatches) or _is_whole(scheme)
     return drawn and _is_linear(mechanism)
 
 
@@ -525,7 +526,9 @@ def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
     source="bok2024 Section 4; choquette2024",
     applies=_is_linear_and_sampled,
 )
-def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def penalized_linear_sampled_lower(
+    mechanism: LastIterate[PoissonBatches | ShuffledBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of Poisson and shuffled batches: a linear loss with the penalty, used at random steps.
 
         N(W, V) against N(0, V),   W = sum over uses of r^q / s,
@@ -540,7 +543,6 @@ def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency)
     if isinstance(scheme, PoissonBatches):
         uses = bernoulli_uses(scheme.sample_rate, scheme.steps, math.exp(log_r))
     else:
-        assert isinstance(scheme, ShuffledBatches)
         uses = shuffled_uses(scheme, log_r)
     deviation = math.exp(0.5 * _log_variance(mechanism))
     return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / deviation), 1),)
