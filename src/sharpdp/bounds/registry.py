@@ -7,7 +7,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -35,7 +35,9 @@ __all__ = [
     "all_bounds",
     "bound",
     "bounds_for",
+    "needs",
     "only_ours",
+    "reasons_against",
     "temporarily",
 ]
 
@@ -50,6 +52,7 @@ Asked = Callable[[Any, Adjacency], tuple[Mechanism, Adjacency]]
 ROUGH_WIDTH = 2e-3
 """Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
 Condition = Callable[[Any], bool]
+Reason = Callable[[Any], "str | None"]
 Rounds = Callable[[Any, Adjacency], int]
 Kinds: TypeAlias = "Mapping[type, Kinds | None]"
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
@@ -118,7 +121,9 @@ class Bound:
         source: The publications that prove it, or that our proof builds on.
         proof: The page with our own proof, which ships with sharpdp and is not peer reviewed.
         theorem: The function that gives the pairs.
-        applies: Declines mechanisms of the right kind about which it says nothing.
+        applies: Why it says nothing about some mechanisms of the right kind, in a few words, and None
+            about all others. It looks at parameters and computes nothing: a theorem that finds out as it
+            computes raises `Inapplicable`.
         yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
         rests_on: The bounds on parts of a mechanism that it takes as premises.
         rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
@@ -150,7 +155,7 @@ class Bound:
     source: str
     proof: str
     theorem: Callable[..., PairCounts]
-    applies: Condition | None = None
+    applies: Reason | None = None
     yields_to: tuple[str, ...] = ()
     rests_on: Premises | None = None
     rough: Theorem | None = None
@@ -339,12 +344,20 @@ class Bound:
             mechanism: Any mechanism.
 
         Returns:
-            Whether the theorem says something about it, for some notion of neighbors.
+            Whether the theorem says something about it, for some notion of neighbors, as far as is known
+            before it is asked.
         """
-        if not _is_among(mechanism, self.kinds) or mechanism.degenerate is not self.degenerate:
-            return False
+        return self._is_about(mechanism) and self._objection(mechanism) is None
+
+    def _is_about(self, mechanism: Mechanism) -> bool:
+        """Whether the mechanism is of a kind that the theorem is about."""
+        among = _is_among(mechanism, self.kinds)
+        return among and mechanism.degenerate is self.degenerate
+
+    def _objection(self, mechanism: Mechanism) -> str | None:
+        """Why it says nothing about a mechanism of the right kind; None if it does."""
         with self._asking_ours():
-            return self.applies is None or self.applies(mechanism)
+            return None if self.applies is None else self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
@@ -367,7 +380,7 @@ def bound(
     attained_when: str = "",
     source: str,
     proof: str = "",
-    applies: Condition | None = None,
+    applies: Reason | None = None,
     yields_to: tuple[str, ...] = (),
     rests_on: Premises | None = None,
     rough: Theorem | None = None,
@@ -401,7 +414,7 @@ def bound(
         attained_when: What attains the lower side.
         source: The publications that prove it, by their keys.
         proof: The page with our own proof, if there is one.
-        applies: Declines mechanisms of the right kind.
+        applies: Why it says nothing about some mechanisms of the right kind; see also `needs`.
         yields_to: Names of bounds that say at least as much.
         rests_on: The bounds that it takes as premises.
         rough: Wider pairs that are quicker to find.
@@ -470,6 +483,24 @@ def bound(
         return theorem
 
     return register
+
+
+def needs(holds: Condition, words: str) -> Reason:
+    """A reason to say nothing about mechanisms for which a condition does not hold.
+
+    Args:
+        holds: The condition, of which nothing is computed but what parameters say.
+        words: What it needs.
+
+    Returns:
+        What `Bound.applies` takes.
+
+    >>> no_rounding = needs(lambda table: table.rounding == "exact", "exact losses")
+    >>> from sharpdp.mechanisms import PrivacyLoss
+    >>> no_rounding(PrivacyLoss(losses=[0.0], masses=[1.0], rounding="pessimistic"))
+    'needs exact losses'
+    """
+    return lambda mechanism: None if holds(mechanism) else f"needs {words}"
 
 
 @contextmanager
@@ -660,12 +691,34 @@ def all_bounds() -> tuple[Bound, ...]:
     return tuple(entry for entry in every if not (_ONLY_OURS.get() and entry.stated_by))
 
 
+def reasons_against(mechanism: Mechanism, adjacency: Adjacency) -> dict[str, str]:
+    """Why bounds on this kind of mechanism say nothing about this one, by their names.
+
+    Args:
+        mechanism: A mechanism that is not composed of others.
+        adjacency: Which data sets are neighbors.
+
+    Returns:
+        The reasons that are known before a theorem is asked.
+
+    >>> from sharpdp.batches import FixedSizeBatches
+    >>> scheme = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
+    >>> reasons_against(run, Adjacency.ZERO_OUT)["revealed_repeats_upper"]
+    'needs draws with replacement'
+    """
+    objections = {
+        entry.name: entry._objection(mechanism)
+        for entry in all_bounds()
+        if entry._is_about(mechanism) and entry.covers(adjacency)
+    }
+    return {name: reason for name, reason in objections.items() if reason is not None}
+
+
 @underflow_is_zero
 def bounds_for(
     mechanism: Mechanism,
     adjacency: Adjacency | str | None = None,
-    *,
-    without: Collection[str] = (),
 ) -> tuple[Bound, ...]:
     """The bounds on one mechanism under one notion of neighbors, at least one.
 
@@ -673,11 +726,10 @@ def bounds_for(
         mechanism: A mechanism that is not composed of others; for one that is, go through its
             ``parts()``.
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
-        without: Names of bounds that are left out, as are those that yield to them: whether they apply
-            may take long to find out.
 
     Returns:
-        The bounds that apply, but for those that yield to another one here.
+        The bounds that apply, but for those that yield to another one here. Some may still raise
+        `Inapplicable` when they are asked.
 
     Raises:
         InvalidArgument: The mechanism is composed of others, or there is no such adjacency.
@@ -694,20 +746,13 @@ def bounds_for(
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    about = [
-        entry
-        for entry in all_bounds()
-        if _is_among(mechanism, entry.kinds)
-        and entry.name not in without
-        and entry.applies_to(mechanism)
-    ]
+    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
-        names = {*matching, *without}
         return tuple(
             each
             for entry in matching.values()
-            if names.isdisjoint(entry.yields_to)
+            if matching.keys().isdisjoint(entry.yields_to)
             for each in entry.converted(mechanism, notion)
         )
     if about:

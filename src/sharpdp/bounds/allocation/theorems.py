@@ -36,7 +36,14 @@ from sharpdp.bounds.allocation.ratio_law import (
 )
 from sharpdp.bounds.allocation.several_steps_pair import several_allocated
 from sharpdp.bounds.allocation.sum_test import sum_test_pair
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, AnyTheorem, PairCounts
+from sharpdp.bounds.registry import (
+    CONSTANTS,
+    REAL_NUMBERS,
+    ROUGH_WIDTH,
+    AnyTheorem,
+    PairCounts,
+    needs,
+)
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -73,10 +80,14 @@ _allocation_bound = partial(
 
 
 def bound(
-    *, applies: Callable[[Run], bool] = lambda _: True, **named: Any
+    *, applies: Callable[[Run], str | None] = lambda _: None, **named: Any
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """Register a theorem about epochs that are drawn afresh; `kept_bins` is about the others."""
-    return _allocation_bound(applies=lambda run: not keeps_bins(run) and applies(run), **named)
+
+    def afresh(run: Run) -> str | None:
+        return "needs epochs that are drawn afresh" if keeps_bins(run) else applies(run)
+
+    return _allocation_bound(applies=afresh, **named)
 
 
 def _moderate_noise(mechanism: Run) -> bool:
@@ -96,6 +107,9 @@ def _some_of_many(mechanism: Run) -> bool:
     scheme = mechanism.batches
     several = 1 < scheme.participations < scheme.steps_per_epoch <= MOST_STEPS
     return several and _moderate_noise(mechanism)
+
+
+SEVERAL = needs(_some_of_many, "several participations, not in all steps, and tabulated noise")
 
 
 def _dense(mechanism: Run) -> bool:
@@ -154,7 +168,7 @@ exact_bound = partial(bound, approaches=_exact_pair)
 
 
 @exact_bound(
-    applies=_moderate_noise,
+    applies=needs(_moderate_noise, "noise whose likelihood ratios are tabulated"),
     factors=_rounds_of_blocks,
     refined=_composed_upper,
     rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
@@ -186,7 +200,7 @@ def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
 
 
 @exact_bound(
-    applies=_exact_pair,
+    applies=needs(_exact_pair, "one participation in an epoch of not too many steps"),
     refined=_composed_lower,
     rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
 )
@@ -248,7 +262,7 @@ def allocated_sum_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return ((GaussianPair(mu), scheme.epochs),)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
 
@@ -260,7 +274,7 @@ def allocated_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _from_losses(mechanism, share=1.0, deviations=3.0)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_jumps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
 
@@ -270,7 +284,7 @@ def allocated_jumps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _from_losses(mechanism, share=0.3, deviations=inf)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_large_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum that large results decide.
 
@@ -288,7 +302,10 @@ def _from_losses(mechanism: Run, share: float, deviations: float) -> PairCounts:
     return ((pair, scheme.epochs),)
 
 
-several_bound = partial(bound, applies=_dense)
+several_bound = partial(
+    bound,
+    applies=needs(_dense, "several participations, and sums over an epoch that are tabulated"),
+)
 
 
 def _several(mechanism: Run, side: Side, width: float) -> PairCounts:

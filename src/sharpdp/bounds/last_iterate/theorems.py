@@ -19,7 +19,7 @@ from sharpdp.bounds.last_iterate.shift_schedule import (
     log_power_sum,
     squared_mu,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, SmoothLoss
 from sharpdp.numerics.special import UNIT_ROUNDOFF
@@ -51,6 +51,7 @@ LINEAR = (
     "the loss of the record is linear with the largest gradient, all other losses are zero, and the "
     "start is fixed, or normal with the stated deviation"
 )
+LINEAR_STEPS = "no projection, no penalty that overshoots, and known losses"
 _ROUNDING = 1e-12
 """Relative allowance for a handful of products, logarithms and exponentials."""
 
@@ -116,11 +117,6 @@ def _diameter(mechanism: LastIterate, adjacency: Adjacency) -> float:
     return mechanism.diameter / moved * (1.0 + _ROUNDING)
 
 
-def _has_loss(mechanism: LastIterate) -> bool:
-    """Whether the constants of the loss are known."""
-    return mechanism.loss is not None
-
-
 def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
     """Full batches, no projection, and steps that contract as the penalty alone does."""
     if mechanism.loss is None or mechanism.diameter is not None:
@@ -134,7 +130,9 @@ def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; altschuler2022",
     proof="",
-    applies=_is_exact,
+    applies=needs(
+        _is_exact, "full batches, no projection, and steps that contract as their penalty"
+    ),
     yields_to=("linear_losses_upper",),
 )
 def full_batch_upper(
@@ -178,7 +176,7 @@ def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> f
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; chien2025",
-    applies=_has_loss,
+    applies=needs(lambda mechanism: mechanism.loss is not None, "a known loss"),
     yields_to=("full_batch_upper", "linear_losses_upper"),
 )
 def contracting_batches_upper(
@@ -214,7 +212,10 @@ def _shuffles_and_contracts(mechanism: LastIterate[ShuffledBatches]) -> bool:
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     source="bok2024 Section 4; chien2025; jiang2025",
-    applies=_shuffles_and_contracts,
+    applies=needs(
+        _shuffles_and_contracts,
+        "a known loss, every record in every epoch, and steps that do not expand",
+    ),
 )
 def contracting_shuffle_upper(
     mechanism: LastIterate[ShuffledBatches], adjacency: Adjacency
@@ -257,7 +258,10 @@ def _samples(mechanism: LastIterate[PoissonBatches]) -> bool:
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; altschuler2022; zhu2022 Theorem 11",
-    applies=_samples,
+    applies=needs(
+        _samples,
+        "a known loss, a known data set size, and steps that contract on nearly all batches",
+    ),
 )
 def contracting_poisson_upper(
     mechanism: LastIterate[PoissonBatches], adjacency: Adjacency
@@ -400,7 +404,7 @@ def every_step_upper(
     "convex and steeply curved, which writes the result of every step into parameters that later steps "
     "magnify, so that the last iterate tells them all; and what attains the bound on every step",
     source="annamalai2024",
-    applies=lambda mechanism: mechanism.loss is None,
+    applies=needs(lambda mechanism: mechanism.loss is None, "a loss of which nothing is known"),
     converts=_steps_released,
 )
 def any_loss_lower(
@@ -467,7 +471,7 @@ def _is_all_linear(mechanism: LastIterate) -> bool:
     holds_when=f"{STEPS}; no gradient depends on the parameters; the start is fixed, or normal with at "
     "least the stated deviation in every direction, and secret",
     source="dong2022 Theorem 2.7",
-    applies=_is_all_linear,
+    applies=needs(_is_all_linear, f"{LINEAR_STEPS} that are linear"),
 )
 def linear_losses_upper(
     mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
@@ -498,7 +502,7 @@ def linear_losses_upper(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; dong2022 Theorem 2.7",
     proof="",
-    applies=_is_linear,
+    applies=needs(_is_linear, LINEAR_STEPS),
 )
 def penalized_linear_lower(
     mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
@@ -524,7 +528,7 @@ def _is_linear_and_sampled(mechanism: LastIterate[PoissonBatches | ShuffledBatch
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     source="bok2024 Section 4; choquette2024",
-    applies=_is_linear_and_sampled,
+    applies=needs(_is_linear_and_sampled, f"every record in an epoch, {LINEAR_STEPS}"),
 )
 def penalized_linear_sampled_lower(
     mechanism: LastIterate[PoissonBatches | ShuffledBatches], adjacency: Adjacency

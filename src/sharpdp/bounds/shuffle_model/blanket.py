@@ -23,7 +23,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
@@ -123,7 +123,9 @@ def _rough(mechanism: AnyReports, _: Adjacency) -> PairCounts:
     return _dominating(mechanism, ROUGH)
 
 
-shuffled_bound = partial(bound, applies=_has_known_blanket)
+shuffled_bound = partial(
+    bound, applies=needs(_has_known_blanket, "a known blanket, and at most 1e9 users")
+)
 
 
 @shuffled_bound(
