@@ -20,7 +20,7 @@ from sharpdp.batches import (
     PoissonBatches,
     RandomAllocation,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.curves.renyi.curve import RenyiCurve
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
@@ -170,9 +170,11 @@ def _stated(mechanism: Grouped, adjacency: Adjacency) -> Adjacency:
         lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve | CorrelatedNoise),
         "steps that are bounded one by one",
     ),
-    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
     converts=_of_one,
     takes_steps=True,
+    effort=Effort(
+        yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight")
+    ),
 )
 def group_privacy_upper(
     mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float, rounds: int
@@ -203,9 +205,14 @@ def group_privacy_upper(
     attained_when="one record of a group does what attains it for single records, and the others "
     "contribute the same to both data sets",
     source="blackwell1953",
-    applies=needs(lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve), "pairs"),
-    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
+    applies=needs(
+        lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
+        "a run that is known by pairs",
+    ),
     converts=_of_one,
+    effort=Effort(
+        yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight")
+    ),
 )
 def group_of_one_lower(
     mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float

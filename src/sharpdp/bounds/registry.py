@@ -31,6 +31,7 @@ __all__ = [
     "CONSTANTS",
     "REAL_NUMBERS",
     "Bound",
+    "Effort",
     "PairCounts",
     "all_bounds",
     "bound",
@@ -102,6 +103,57 @@ class Registered(Protocol):
 Entry = TypeVar("Entry", bound=Registered)
 
 
+def nowhere(_: Any) -> bool:
+    """A condition that no mechanism meets."""
+    return False
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Which of a theorem's pairs are worth their time: nothing here decides what is true.
+
+    Args:
+        rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
+        refined: Pairs for a width below STANDARD_WIDTH.
+        approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
+            only work lies between the two sides.
+        yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
+        outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
+            by itself than what others make of it for one notion by way of another. They do not ask it
+            then about the same run; about another one, such as one record of a group's, they do.
+    """
+
+    rough: Theorem | None = None
+    refined: Refined | None = None
+    approaches: Condition = nowhere
+    yields_to: tuple[str, ...] = ()
+    outdoes_conversion: Condition = nowhere
+
+    def pairs(
+        self, theorem: Theorem, mechanism: Mechanism, adjacency: Adjacency, width: float
+    ) -> PairCounts:
+        """The pairs that a width asks for.
+
+        Args:
+            theorem: The pairs of standard width.
+            mechanism: A mechanism to which the theorem applies.
+            adjacency: A notion of neighbors for which it holds.
+            width: About how far apart, relative to epsilon, the pairs may leave the two sides.
+
+        Returns:
+            Pairs with counts.
+        """
+        if width >= ROUGH_WIDTH and self.rough is not None:
+            return self.rough(mechanism, adjacency)
+        if width < STANDARD_WIDTH and self.refined is not None:
+            return self.refined(mechanism, adjacency, width)
+        return theorem(mechanism, adjacency)
+
+
+ALL = Effort()
+"""One kind of pairs, asked wherever the theorem applies."""
+
+
 @underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class Bound:
@@ -124,18 +176,11 @@ class Bound:
         applies: Why it says nothing about some mechanisms of the right kind, in a few words, and None
             about all others. It looks at parameters and computes nothing: a theorem that finds out as it
             computes raises `Inapplicable`.
-        yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
+        effort: Which pairs are worth their time, and where it is not asked at all.
         rests_on: The bounds on parts of a mechanism that it takes as premises.
-        rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
-        refined: Pairs for a width below STANDARD_WIDTH.
-        approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
-            only work lies between the two sides.
         converts: For a theorem that turns bounds on one question into bounds on another: the mechanism
             and the notion of neighbors whose bounds it takes. It is asked once for each of them, and
             gets their pairs, and the width, as further arguments.
-        outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
-            by itself than what others make of it for one notion by way of another. They do not ask it
-            then about the same run; about another one, such as one record of a group's, they do.
         takes_steps: For a theorem that converts bounds and takes their pairs one by one, each for a step
             of the run: it gets one more argument, in how many rounds pairs that are factors fall, or 0.
         factors: For a bound whose pairs are factors: none of them dominates a step by itself, they
@@ -156,13 +201,9 @@ class Bound:
     proof: str
     theorem: Callable[..., PairCounts]
     applies: Reason | None = None
-    yields_to: tuple[str, ...] = ()
+    effort: Effort = ALL
     rests_on: Premises | None = None
-    rough: Theorem | None = None
-    refined: Refined | None = None
-    approaches: Condition | None = None
     converts: Asked | None = None
-    outdoes_conversion: Condition | None = None
     takes_steps: bool = False
     factors: Rounds | None = None
     degenerate: bool = False
@@ -206,11 +247,7 @@ class Bound:
                 return self.theorem(mechanism, adjacency, pairs, width, rounds)
             return self.theorem(mechanism, adjacency, pairs, width)
         with self._asking_ours():
-            if width >= ROUGH_WIDTH and self.rough is not None:
-                return self.rough(mechanism, adjacency)
-            if width < STANDARD_WIDTH and self.refined is not None:
-                return self.refined(mechanism, adjacency, width)
-            return self.theorem(mechanism, adjacency)
+            return self.effort.pairs(self.theorem, mechanism, adjacency, width)
 
     def _asking_ours(self) -> AbstractContextManager[None]:
         """Theorems of ours ask no theorem of others about a part: their own rigor would not say so.
@@ -275,8 +312,7 @@ class Bound:
 
     def _outdoes(self, mechanism: Mechanism, adjacency: Adjacency) -> bool:
         """Whether it is asked about these neighbors itself, and says more than a conversion of it."""
-        outdoes = self.outdoes_conversion
-        return outdoes is not None and self.covers(adjacency) and outdoes(mechanism)
+        return self.covers(adjacency) and self.effort.outdoes_conversion(mechanism)
 
     @property
     def stated_by(self) -> str:
@@ -381,13 +417,9 @@ def bound(
     source: str,
     proof: str = "",
     applies: Reason | None = None,
-    yields_to: tuple[str, ...] = (),
+    effort: Effort = ALL,
     rests_on: Premises | None = None,
-    rough: Theorem | None = None,
-    refined: Refined | None = None,
-    approaches: Condition | None = None,
     converts: Asked | None = None,
-    outdoes_conversion: Condition | None = None,
     takes_steps: bool = False,
     factors: Rounds | None = None,
     degenerate: bool = False,
@@ -415,13 +447,9 @@ def bound(
         source: The publications that prove it, by their keys.
         proof: The page with our own proof, if there is one.
         applies: Why it says nothing about some mechanisms of the right kind; see also `needs`.
-        yields_to: Names of bounds that say at least as much.
+        effort: Which pairs are worth their time, and where it is not asked at all.
         rests_on: The bounds that it takes as premises.
-        rough: Wider pairs that are quicker to find.
-        refined: Narrower pairs.
-        approaches: Where the pairs approach the exact one.
         converts: The question whose bounds it turns into its own.
-        outdoes_conversion: Where it says more than a conversion of it.
         takes_steps: Whether it takes the pairs that it converts one by one.
         factors: In how many rounds its pairs fall if they are factors and no steps.
         degenerate: Whether it is about runs that use no record or add no noise, and no others.
@@ -464,13 +492,9 @@ def bound(
             proof,
             theorem,
             applies,
-            yields_to,
+            effort,
             rests_on,
-            rough,
-            refined,
-            approaches,
             converts,
-            outdoes_conversion,
             takes_steps,
             factors,
             degenerate,
@@ -752,7 +776,7 @@ def bounds_for(
         return tuple(
             each
             for entry in matching.values()
-            if matching.keys().isdisjoint(entry.yields_to)
+            if matching.keys().isdisjoint(entry.effort.yields_to)
             for each in entry.converted(mechanism, notion)
         )
     if about:

@@ -263,8 +263,7 @@ class Derivations(Sequence[Derivation]):
             pairs = known[index, bound]
             assert not isinstance(pairs, str)
             steps += [(pair, count * times) for pair, count in pairs]
-            is_exact = bound.approaches is not None and bound.approaches(part)
-            aims.append("exact" if is_exact else pairs)
+            aims.append("exact" if bound.effort.approaches(part) else pairs)
             grounds.update(dict.fromkeys(bound.premises(part, self._adjacency, self._side)))
         run = Composition(tuple(steps))
         curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))

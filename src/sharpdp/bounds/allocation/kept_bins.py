@@ -25,7 +25,7 @@ from sharpdp.bounds.allocation.ratio_law import (
     OneStepPair,
     allocated,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, PairCounts, needs
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -126,9 +126,11 @@ bound = partial(
 
 @bound(
     applies=needs(_tabulated, TABULATED),
-    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
-    rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
-    approaches=_few_bins,
+    effort=Effort(
+        rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
+        refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
+        approaches=_few_bins,
+    ),
 )
 def kept_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
@@ -145,9 +147,11 @@ def kept_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
 
 @bound(
     applies=needs(_few_bins, f"{TABULATED}, and not too many bins"),
-    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
-    rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
-    approaches=_few_bins,
+    effort=Effort(
+        rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
+        refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
+        approaches=_few_bins,
+    ),
 )
 def kept_bins_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
@@ -210,7 +214,7 @@ def revealed_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCou
     return ((GaussianPair(1 / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
-@bound(source="zhu2022 Theorem 11; blackwell1953", yields_to=("kept_bins_lower",))
+@bound(source="zhu2022 Theorem 11; blackwell1953", effort=Effort(yields_to=("kept_bins_lower",)))
 def kept_step_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the first bin alone: sampled once at 1 / T.
 
@@ -220,7 +224,7 @@ def kept_step_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     return ((base if bins == 1 else PoissonSampledPair(base, 1 / bins), 1),)
 
 
-@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("kept_bins_lower",))
+@bound(source="dong2022 Theorem 2.7; blackwell1953", effort=Effort(yields_to=("kept_bins_lower",)))
 def kept_sum_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the sum of all results: a Gaussian.
 

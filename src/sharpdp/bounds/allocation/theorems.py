@@ -41,6 +41,7 @@ from sharpdp.bounds.registry import (
     REAL_NUMBERS,
     ROUGH_WIDTH,
     AnyTheorem,
+    Effort,
     PairCounts,
     needs,
 )
@@ -164,14 +165,14 @@ def _composed(mechanism: Run, blocks: Blocks, side: Side, width: float) -> PairC
     return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
 
 
-exact_bound = partial(bound, approaches=_exact_pair)
-
-
-@exact_bound(
+@bound(
     applies=needs(_moderate_noise, "noise whose likelihood ratios are tabulated"),
     factors=_rounds_of_blocks,
-    refined=_composed_upper,
-    rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
+    effort=Effort(
+        rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
+        refined=_composed_upper,
+        approaches=_exact_pair,
+    ),
 )
 def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
@@ -199,10 +200,13 @@ def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _composed_upper(mechanism, adjacency)
 
 
-@exact_bound(
+@bound(
     applies=needs(_exact_pair, "one participation in an epoch of not too many steps"),
-    refined=_composed_lower,
-    rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
+    effort=Effort(
+        rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
+        refined=_composed_lower,
+        approaches=_exact_pair,
+    ),
 )
 def random_allocation_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: lines below the profile of the pair.
@@ -230,7 +234,7 @@ def revealed_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCount
 
 @bound(
     source="zhu2022 Theorem 11; blackwell1953",
-    yields_to=("random_allocation_lower", "allocated_losses_lower"),
+    effort=Effort(yields_to=("random_allocation_lower", "allocated_losses_lower")),
 )
 def allocated_step_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation from the first step of each epoch: sampled at k / T.
@@ -246,7 +250,10 @@ def allocated_step_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return ((sampled_gaussian(1 / mechanism.noise_multiplier, rate), scheme.epochs),)
 
 
-@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("random_allocation_lower",))
+@bound(
+    source="dong2022 Theorem 2.7; blackwell1953",
+    effort=Effort(yields_to=("random_allocation_lower",)),
+)
 def allocated_sum_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
 
@@ -319,7 +326,7 @@ def _several(mechanism: Run, side: Side, width: float) -> PairCounts:
 @several_bound(
     proof="scheme-proofs",
     source="feldman2025 Section 3; shaked2007 Theorem 3.A.12; scarf1958; hardy1952 Theorem 51",
-    rough=lambda mechanism, _: _several(mechanism, Side.UPPER, _ROUGH_SPACING),
+    effort=Effort(rough=lambda mechanism, _: _several(mechanism, Side.UPPER, _ROUGH_SPACING)),
 )
 def several_steps_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation of k > 1 steps, hidden as they are.
@@ -346,7 +353,7 @@ def several_steps_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
 
 @several_bound(
     source="blackwell1953",
-    rough=lambda mechanism, _: _several(mechanism, Side.LOWER, _ROUGH_SPACING),
+    effort=Effort(rough=lambda mechanism, _: _several(mechanism, Side.LOWER, _ROUGH_SPACING)),
 )
 def several_steps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the statistic of the upper side.

@@ -36,7 +36,7 @@ from sharpdp.bounds.correlated_noise.sensitivity import (
     separated_lower,
     separated_upper,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Mechanism, MinSeparation
@@ -278,7 +278,7 @@ def banded_cyclic_lower(
 
 @every_notion(
     source="denisov2022; choquette2023 Section 2; dong2022 Theorem 2.7",
-    yields_to=("banded_cyclic_upper",),
+    effort=Effort(yields_to=("banded_cyclic_upper",)),
 )
 def revealed_positions_upper(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Upper side of correlated noise over random batches whose draws are revealed: a Gaussian pair.
@@ -348,7 +348,7 @@ def correlated_linear_test_lower(
 @register_here(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     source="zhu2022 Theorem 11; blackwell1953",
-    yields_to=("banded_cyclic_lower",),
+    effort=Effort(yields_to=("banded_cyclic_lower",)),
 )
 def correlated_first_step_lower(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Lower side of correlated noise over random batches, from the first step alone: a sampled Gaussian.

@@ -22,7 +22,7 @@ from sharpdp.bounds.fixed_size.opposed_others import (
     opposed_others,
 )
 from sharpdp.bounds.fixed_size.pairs import HalvesPair, subset_zero_out
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, needs
+from sharpdp.bounds.registry import REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
@@ -238,7 +238,9 @@ def _split_draws(
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     source="rhodes2014",
-    rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH),
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH)
+    ),
 )
 def split_draws_upper(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: each number of occurrences is split in two.

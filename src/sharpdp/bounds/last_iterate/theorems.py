@@ -19,7 +19,7 @@ from sharpdp.bounds.last_iterate.shift_schedule import (
     log_power_sum,
     squared_mu,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, SmoothLoss
 from sharpdp.numerics.special import UNIT_ROUNDOFF
@@ -133,7 +133,7 @@ def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
     applies=needs(
         _is_exact, "full batches, no projection, and steps that contract as their penalty"
     ),
-    yields_to=("linear_losses_upper",),
+    effort=Effort(yields_to=("linear_losses_upper",)),
 )
 def full_batch_upper(
     mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
@@ -177,7 +177,7 @@ def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> f
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; chien2025",
     applies=needs(lambda mechanism: mechanism.loss is not None, "a known loss"),
-    yields_to=("full_batch_upper", "linear_losses_upper"),
+    effort=Effort(yields_to=("full_batch_upper", "linear_losses_upper")),
 )
 def contracting_batches_upper(
     mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
@@ -388,8 +388,8 @@ def _steps_released(mechanism: LastIterate, adjacency: Adjacency) -> tuple[Mecha
     "scales the noise",
     source="dong2022 Theorem 3.2",
     proof="",
-    yields_to=("full_batch_upper", "linear_losses_upper"),
     converts=_steps_released,
+    effort=Effort(yields_to=("full_batch_upper", "linear_losses_upper")),
 )
 def every_step_upper(
     mechanism: LastIterate, adjacency: Adjacency, pairs: PairCounts, width: float

@@ -5,7 +5,7 @@ Laws are known point by point, or are normal laws somewhere on the line.
 
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import Bound, PairCounts, bounds_for, needs
+from sharpdp.bounds.registry import Bound, Effort, PairCounts, bounds_for, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable, Unsupported
@@ -214,7 +214,7 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
     return ((GaussianPair(mu), 1),)
 
 
-@normal_bound(yields_to=("normal_pair_tight",))
+@normal_bound(effort=Effort(yields_to=("normal_pair_tight",)))
 def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Upper side of two normal laws of different deviations: cells of the line, spread to their ends.
 
@@ -223,7 +223,7 @@ def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.UPPER), 1),)
 
 
-@normal_bound(yields_to=("normal_pair_tight",))
+@normal_bound(effort=Effort(yields_to=("normal_pair_tight",)))
 def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Lower side of two normal laws of different deviations: which cell of the line was hit.
 

@@ -11,7 +11,7 @@ from sharpdp.bounds.published import formula
 from sharpdp.bounds.random_start.gaussian_mixture import gaussian_mixture_pair
 from sharpdp.bounds.random_start.hidden_start_pair import HiddenStart
 from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
-from sharpdp.bounds.registry import PairCounts, needs
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
@@ -92,7 +92,7 @@ def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) 
     applies=needs(
         _is_bounded_later, "a start that amplifies, and later steps of bounded sensitivity"
     ),
-    yields_to=("hidden_start_upper",),
+    effort=Effort(yields_to=("hidden_start_upper",)),
 )
 def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Upper side by releasing the start: Gaussian pairs at distance m = sensitivity / noise deviation.

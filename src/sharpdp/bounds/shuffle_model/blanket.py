@@ -23,7 +23,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts, needs
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
@@ -134,12 +134,12 @@ shuffled_bound = partial(
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
     proof="shuffle-proof",
-    rough=_rough,
+    effort=Effort(rough=_rough),
 )
 @shuffled_bound(
     of=ShuffledReports,
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
-    rough=_rough,
+    effort=Effort(rough=_rough),
 )
 def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.

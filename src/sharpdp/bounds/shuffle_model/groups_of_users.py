@@ -36,7 +36,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, needs
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.all_datasets import MOST_USERS, worst_binary_crowd
 from sharpdp.bounds.shuffle_model.counts_of_groups import (
@@ -117,7 +117,7 @@ def _rough(mechanism: ReportsOfGroup, _: Adjacency) -> PairCounts:
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
     applies=needs(_answers_known, ANSWERS),
-    rough=_rough,
+    effort=Effort(rough=_rough),
 )
 def group_blanket_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Upper side of one group's randomized response: uniform reports of all groups hide its users.
@@ -379,7 +379,7 @@ def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
     applies=needs(_are_unknown, "randomizers of which only the local epsilons are known"),
-    rough=_rough_worst,
+    effort=Effort(rough=_rough_worst),
 )
 @register(
     holds_when="all users answer by randomized response with the same categories, each once and "
@@ -387,7 +387,7 @@ def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
     applies=needs(_answer_one_question, ANSWERS),
-    rough=_rough_worst,
+    effort=Effort(rough=_rough_worst),
 )
 def worst_group_upper(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
     """Upper side of reports of several groups: the worst of the pairs that dominate what each sends.

@@ -14,7 +14,7 @@ its place.
 
 from functools import partial
 
-from sharpdp.bounds.registry import PairCounts, needs
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
@@ -93,9 +93,9 @@ def _rough_blanket(mechanism: AnyReports, _: Adjacency) -> PairCounts:
     name="sampled_own_blanket_upper",
     source="balle2019 Lemma 5.3",
     applies=OWN_BLANKET,
-    rough=_rough_blanket,
+    effort=Effort(rough=_rough_blanket),
 )
-@bound(source="balle2019 Lemma 5.3", applies=OWN_BLANKET, rough=_rough_blanket)
+@bound(source="balle2019 Lemma 5.3", applies=OWN_BLANKET, effort=Effort(rough=_rough_blanket))
 def own_blanket_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports of a known randomizer: its own blanket hides one user.
 
@@ -236,7 +236,7 @@ def every_dataset_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCoun
     source="warner1965",
     proof="shuffle-proof",
     applies=needs(has_binary_reports, "binary randomized response, and not too many users"),
-    yields_to=("every_dataset_upper",),
+    effort=Effort(yields_to=("every_dataset_upper",)),
 )
 def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of binary randomized response: the worst of all crowds, taken in groups.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts, bound, needs
+from sharpdp.bounds.registry import Effort, PairCounts, bound, needs
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import ROUGH, drawn_rate
@@ -55,8 +55,10 @@ individual_bound = partial(
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
     applies=needs(lambda mechanism: not _is_individual(mechanism), "one randomizer for all"),
-    yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
-    rough=partial(_with_clones, shared_clones_upper, coarseness=ROUGH),
+    effort=Effort(
+        rough=partial(_with_clones, shared_clones_upper, coarseness=ROUGH),
+        yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
+    ),
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
@@ -99,7 +101,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 @individual_bound(
     source="feldman2021 Theorem 3.1",
     proof="shuffle-proof",
-    rough=partial(_with_clones, individual_clones_upper, coarseness=ROUGH),
+    effort=Effort(rough=partial(_with_clones, individual_clones_upper, coarseness=ROUGH)),
 )
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.

@@ -6,7 +6,7 @@ X and Y of one report become 1 - g + g X and 1 - g + g Y, as in `known_randomize
 
 from functools import partial
 
-from sharpdp.bounds.registry import Bound, PairCounts, bounds_for, needs
+from sharpdp.bounds.registry import Bound, Effort, PairCounts, bounds_for, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.gaussian_reports import (
     attained_noise,
@@ -93,7 +93,7 @@ def _blanket(mechanism: ApproximateReports, coarseness: float) -> PairCounts:
     holds_when="all users of a round report a value of [0, 1] with this noise, each once and "
     "independently, and only the shuffler knows who was drawn",
     applies=needs(_has_interval, "numbers with Gaussian noise"),
-    rough=lambda mechanism, adjacency: _blanket(mechanism, ROUGH),
+    effort=Effort(rough=lambda mechanism, adjacency: _blanket(mechanism, ROUGH)),
 )
 def gaussian_blanket_upper(mechanism: ApproximateReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled values with Gaussian noise: what is common to all values hides one user.

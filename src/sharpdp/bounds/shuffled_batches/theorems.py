@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from sharpdp.batches import ShuffledBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, needs
+from sharpdp.bounds.registry import REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
@@ -145,7 +145,7 @@ def _can_hide(mechanism: DPSGD[ShuffledBatches]) -> bool:
     source="feldman2021",
     proof="shuffled-batches",
     applies=needs(_can_hide, "a new order for every epoch, and noise of at most 1e6"),
-    rough=partial(_hidden_epochs, is_rough=True),
+    effort=Effort(rough=partial(_hidden_epochs, is_rough=True)),
 )
 def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches: other records pass for the null record.
@@ -176,9 +176,8 @@ def _has_vacancy(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if every epoch leaves out some random examples, and ratios fit on cells and lattices."""
     scheme = mechanism.batches
     vacancy = scheme.examples_per_epoch < scheme.dataset_size
-    return (
-        _is_fresh(mechanism) and vacancy and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
-    )
+    fits = LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
+    return _is_fresh(mechanism) and vacancy and fits
 
 
 FEW_EPOCHS = 3
@@ -253,10 +252,12 @@ def _outdoes_null_record(mechanism: DPSGD[ShuffledBatches]) -> bool:
     applies=needs(
         _has_vacancy, f"a new order for every epoch, which leaves somebody out, and {NOISE}"
     ),
-    outdoes_conversion=_outdoes_null_record,
-    rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
-    refined=lambda mechanism, adjacency, width: _vacant_epochs(
-        mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
+        refined=lambda mechanism, adjacency, width: _vacant_epochs(
+            mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+        ),
+        outdoes_conversion=_outdoes_null_record,
     ),
 )
 def vacant_seat_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
@@ -338,9 +339,11 @@ def _displaced_epochs(
     applies=needs(
         _has_no_vacancy, f"a new order for every epoch, which leaves nobody out, and {NOISE}"
     ),
-    rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
-    refined=lambda mechanism, adjacency, _: _displaced_epochs(
-        mechanism, adjacency, 2e-3, adaptive=True
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
+        refined=lambda mechanism, adjacency, _: _displaced_epochs(
+            mechanism, adjacency, 2e-3, adaptive=True
+        ),
     ),
 )
 def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
@@ -455,7 +458,7 @@ def _can_switch(mechanism: DPSGD[ShuffledBatches]) -> bool:
     source="chua2024 Section 3",
     proof="vacant-seat",
     applies=needs(_can_switch, f"a new order for every epoch, and {TESTED}"),
-    rough=partial(_switching_epochs, is_rough=True),
+    effort=Effort(rough=partial(_switching_epochs, is_rough=True)),
 )
 def switching_others_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches, replace-one: others who change sides in each epoch.
