@@ -40,8 +40,12 @@ from sharpdp.pairs.pair import (
     SymmetricPair,
     beside_mass,
     epsilon_of,
+    for_composition,
+    for_few_thresholds,
+    for_planning,
     log_delta_of,
     log_deltas_of,
+    revealing_no_less,
 )
 from sharpdp.profile.contour_engine import ContourEvaluation, RangeEnds
 from sharpdp.profile.elementary_bounds import (
@@ -180,7 +184,7 @@ class Composition:
         counted = self._counted_steps
         if len(counted) == 1 and counted[0][1] == 1:
             return counted
-        return tuple((pair.for_composition(), count) for pair, count in counted)
+        return tuple((for_composition(pair), count) for pair, count in counted)
 
     @cached_property
     def _counted_steps(self) -> Steps:
@@ -228,7 +232,7 @@ class Composition:
     @cached_property
     def for_planning(self) -> Composition:
         """About the same run by quicker pairs, to look where a question is to be asked."""
-        steps = tuple((pair.for_planning(), count) for pair, count in self.steps)
+        steps = tuple((for_planning(pair), count) for pair, count in self.steps)
         return self if steps == self.steps else Composition(steps)
 
     @cached_property
@@ -359,7 +363,7 @@ class Composition:
     @cached_property
     def _dominating(self) -> Composition | None:
         """A composition of pairs that reveal no less, for a second opinion; None if none is known."""
-        steps = tuple((pair.dominating(), count) for pair, count in self.merged_steps)
+        steps = tuple((revealing_no_less(pair), count) for pair, count in self.merged_steps)
         return Composition(steps) if steps != self.merged_steps else None
 
     @cached_property
@@ -413,7 +417,7 @@ class Composition:
     @property
     def least_sum_of_variations(self) -> float:
         """A quick lower bound on the sum of which `log_total_variation_upper` is the logarithm."""
-        return sum(count * pair.least_total_variation for pair, count in self.merged_steps)
+        return sum(count * pair.hints.least_total_variation for pair, count in self.merged_steps)
 
     def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
@@ -498,7 +502,9 @@ class Composition:
         From below it is the sum of losses that are reached with positive probability; where a pair
         does not say how far its losses go, epsilon at a delta next to zero stands in for that.
         """
-        if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged_steps):
+        if self.infinite_p_ends[0] > 0.0 or any(
+            pair.hints.unbounded[1] for pair, _ in self.merged_steps
+        ):
             return inf, inf
         high = self.highest_loss
         low = down(
@@ -635,7 +641,8 @@ class Composition:
         asked = [values for values in (log_deltas, epsilons) if values is not None]
         if pair is None or asked[0].size > FEW:
             return pair
-        return pair.for_few_thresholds(
+        return for_few_thresholds(
+            pair,
             0.0 if log_deltas is None else float(np.min(log_deltas)),
             inf if epsilons is None else float(np.max(epsilons)),
         )
@@ -777,7 +784,7 @@ class Composition:
         The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
         """
         # all results together reveal no less than each one alone
-        least = max(pair.least_total_variation for pair, _ in self.merged_steps)
+        least = max(pair.hints.least_total_variation for pair, _ in self.merged_steps)
         if safe_log(least) > log_delta + EDGE:
             return False
         total = self.log_total_variation_upper

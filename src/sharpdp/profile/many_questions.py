@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes
-from sharpdp.pairs.pair import Pair, ReversedPair, SymmetricPair, epsilon_of, log_deltas_of
+from sharpdp.pairs.pair import (
+    Pair,
+    ReversedPair,
+    SymmetricPair,
+    epsilon_of,
+    for_composition,
+    log_deltas_of,
+)
 from sharpdp.profile.contour_engine import RangeEnds
 from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Engine
 
@@ -68,7 +75,7 @@ QUICK_WIDTH = 1e-4
 
 def quick_pair(pair: Pair) -> Pair:
     """A pair that is as safe and takes less time at many thresholds, if it is known by a formula."""
-    return pair.for_composition() if isinstance(pair, SymmetricPair) else pair
+    return for_composition(pair) if isinstance(pair, SymmetricPair) else pair
 
 
 def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> Ends:

@@ -36,7 +36,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.all_datasets import MOST_USERS, worst_binary_crowd
 from sharpdp.bounds.shuffle_model.counts_of_groups import (
@@ -99,6 +99,9 @@ def _question(mechanism: ReportsOfGroup) -> tuple[Groups, int, float]:
     return others, run.categories, mechanism.local_epsilon
 
 
+ANSWERS = "randomized response of all users, 1e9 at most"
+
+
 def _answers_known(mechanism: ReportsOfGroup) -> bool:
     """True if everybody answers by randomized response, and few enough users to tell them apart."""
     return mechanism.groups.categories is not None and sum(mechanism.groups.users) <= 10**9
@@ -113,8 +116,8 @@ def _rough(mechanism: ReportsOfGroup, _: Adjacency) -> PairCounts:
     "independently, with the local epsilon of their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_answers_known,
-    rough=_rough,
+    applies=needs(_answers_known, ANSWERS),
+    effort=Effort(rough=_rough),
 )
 def group_blanket_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Upper side of one group's randomized response: uniform reports of all groups hide its users.
@@ -145,7 +148,7 @@ def _few_binary(mechanism: ReportsOfGroup) -> bool:
     "local epsilon of their group",
     source="warner1965",
     proof="shuffle-proof",
-    applies=_few_binary,
+    applies=needs(_few_binary, "binary randomized response by few users of two groups at most"),
 )
 def group_crowds_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Upper side of one group's binary randomized response: the worst of all crowds, taken in groups.
@@ -214,7 +217,7 @@ def _others_law(mechanism: ReportsOfGroup) -> Groups:
     "of the two if there are no more, in every round",
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_has_short_law,
+    applies=needs(_has_short_law, f"{ANSWERS}, in few groups"),
 )
 def group_others_lower(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of one group's randomized response: all other users hold one record.
@@ -387,16 +390,16 @@ def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
     "their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_are_unknown,
-    rough=_rough_worst,
+    applies=needs(_are_unknown, "randomizers of which only the local epsilons are known"),
+    effort=Effort(rough=_rough_worst),
 )
 @register(
     holds_when="all users answer by randomized response with the same categories, each once and "
     "independently, with the local epsilon of their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_answer_one_question,
-    rough=_rough_worst,
+    applies=needs(_answer_one_question, ANSWERS),
+    effort=Effort(rough=_rough_worst),
 )
 def worst_group_upper(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
     """Upper side of reports of several groups: the worst of the pairs that dominate what each sends.
@@ -436,13 +439,13 @@ answers_bound = partial(
     register,
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_have_short_laws,
+    applies=needs(_have_short_laws, f"{ANSWERS}, in few groups"),
 )
 lone_bound = partial(
     register,
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_are_unknown,
+    applies=needs(_are_unknown, "randomizers of which only the local epsilons are known"),
 )
 _HELD = (
     "it holds either of two records and all others hold a third, or one of the two if there are no more, "
