@@ -270,7 +270,6 @@ class _Descent(Training):
         return runs[0] if len(runs) == 1 else Sequence(runs)
 
     def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
-        self._book()
         index = torch.cat([torch.zeros(0, dtype=torch.int64), *(piece for _, piece in pieces)])
         return self.linear.sum(self.inputs[index], self.targets[index])
 

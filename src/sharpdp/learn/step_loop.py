@@ -250,10 +250,15 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
             self._check_resumed()
         self.ranks.check_unchanged(f"a {self._note}")
 
+    def _book(self) -> None:
+        """Have the next step counted on disk, where that is kept."""
+
     def _release(
         self, examples: int, make: Callable[[], dict[str, Tensor]], like: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """The noisy sum of the next step over all ranks; the step is counted before this returns.
+        """The noisy sum of the next step over all ranks.
+
+        It is counted on disk before anything of it is computed, and in memory before this returns.
 
         Args:
             examples: How many examples are in the part of this rank.
@@ -263,8 +268,13 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
         Returns:
             What is released.
         """
+
+        def booked() -> dict[str, Tensor]:
+            self._book()
+            return make()
+
         try:
-            total = self.ranks.summed(examples, make, like)
+            total = self.ranks.summed(examples, booked, like)
             released = self._noise.added(total, self.step)
             self.step += 1
         except BaseException as fault:
