@@ -157,13 +157,13 @@ class LastIterateTraining(HintedKeywords, AccountedRun):
         """Go on where a checkpoint of the same run left off, its releases included.
 
         Args:
-            path: The checkpoint.
+            path: The checkpoint, at which later steps are saved.
 
         Returns:
             The run itself.
 
         Raises:
-            InvalidArgument: The file is no checkpoint of this run, or another process has it.
+            InvalidArgument: The file is none of this run, or another process has it.
             WrongType: path is no path.
         """
         self._training.resume(path)
