@@ -392,8 +392,10 @@ class Bound:
 
     def _objection(self, mechanism: Mechanism) -> str | None:
         """Why it says nothing about a mechanism of the right kind; None if it does."""
+        if self.applies is None:
+            return None
         with self._asking_ours():
-            return None if self.applies is None else self.applies(mechanism)
+            return self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
@@ -770,7 +772,11 @@ def bounds_for(
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
+    about = [
+        entry
+        for entry in all_bounds()
+        if _is_among(mechanism, entry.kinds) and entry.applies_to(mechanism)
+    ]
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
         return tuple(

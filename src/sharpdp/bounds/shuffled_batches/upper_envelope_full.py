@@ -6,7 +6,7 @@ says little about the batch it came from. For every N, x >= 1 and both direction
 
     H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x)),
 
-W as in `vacant_seat`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
+W as in `upper_envelope`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
 bounds the probability that the first result tells more than N batches allow. The proof is in
 docs/proofs/displaced-example.md.
 """
@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
-from sharpdp.bounds.shuffled_batches.vacant_seat import (
+from sharpdp.bounds.shuffled_batches.upper_envelope import (
     VacantEpoch,
     pair_above,
     spaced_half,

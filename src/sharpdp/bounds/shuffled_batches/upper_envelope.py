@@ -30,8 +30,8 @@ from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 
 if TYPE_CHECKING:
-    from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
-    from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+    from sharpdp.bounds.shuffled_batches.upper_adaptive_replace_one import WorstReplacement
+    from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import WorstPolicy
 
 __all__ = ["LEAST_NOISE", "MOST_NOISE", "Half", "VacantEpoch", "pair_above", "spaced_half"]
 
@@ -188,9 +188,9 @@ class VacantEpoch:
     ) -> AtomicPair:
         """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
-        If `adaptive` it is lowered to about what an adaptive adversary can do (`worst_policy`), where
-        that is less; not so far out unless it is for few epochs, and with more care for a tolerance below
-        `_USUAL`.
+        If `adaptive` it is lowered to about what an adaptive adversary can do
+        (`upper_adaptive_zero_out`), where that is less; not so far out unless it is for few epochs, and
+        with more care for a tolerance below `_USUAL`.
         """
         least = _LOG_SMALLER if few_epochs else _LOG_SMALL
         halves = [self._half(kind, tolerance) for kind in ("forward", "backward")]
@@ -304,7 +304,9 @@ class VacantEpoch:
         """
         if kind == "replaced":
             return self._replaced_anchor(loss, max(last, loss))
-        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+        from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import (
+            WorstPolicy,  # for scipy.fft
+        )
 
         policy = WorstPolicy(self.noise, loss, kind, self.batches, 0.0)
         more = _MORE_VARIANCE[kind] * (_MUCH_MORE if self.batches <= _FEW_BATCHES else 1.0)
@@ -322,7 +324,9 @@ class VacantEpoch:
 
     def _replaced_anchor(self, loss: float, following: float) -> Anchor:
         """The same for replace-one, where the next ratio is given."""
-        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement  # for scipy
+        from sharpdp.bounds.shuffled_batches.upper_adaptive_replace_one import (
+            WorstReplacement,  # for scipy
+        )
 
         drift = self._drift(loss, following)
         worst = {n: WorstReplacement(self.noise, loss, n, drift) for n in self._counts}
