@@ -29,7 +29,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from sharpdp.numerics.expected_positive_part import ShiftedSum
+from sharpdp.numerics.expected_positive_part import ShiftedSum, Sums
 from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_masses, ndtr
 
@@ -758,8 +758,9 @@ class _Recursion:
         """The sum of T steps with others at -u."""
         weights, values = self.cells.weights[0], self.lattice.nodes * self.lattice.step
         used = weights > 0.0
-        errors = 8.0 * UNIT_ROUNDOFF * np.abs(values[used])
-        return ShiftedSum(weights[used], values[used], errors, float(self.policy.count))
+        row, errors = values[None, used], 8.0 * UNIT_ROUNDOFF * np.abs(values[None, used])
+        count = np.array([float(self.policy.count)])
+        return ShiftedSum(Sums(weights[None, used], row, errors, count))
 
     def _contour(self, start: float) -> tuple[float, float]:
         """An upper bound on E(start + S_T)_+ for T steps with others at -u, and its tilt."""

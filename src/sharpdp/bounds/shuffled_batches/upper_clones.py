@@ -24,7 +24,7 @@ import numpy as np
 
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bracket import Side
-from sharpdp.numerics.many_sums import ManySums
+from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -49,6 +49,9 @@ _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
 
 _MARGIN = 1e-9
 """Rounding of weights, tails and sums of the three terms, taken upwards once."""
+
+_SHARP = 0.03
+"""How far sums may be above the truth, relative to it."""
 
 _STEP, _ROUGH_STEP, _SPREADS, _GROWTH = 0.15, 0.2, 8.0, 1.15
 """Thresholds: in steps of this part of the loss's spread, of a rough pair of the second, up to so many of
@@ -222,7 +225,7 @@ the best c is searched; and so many nats estimates may be above what is known an
 
 def _variables(
     levels: Sequence[NullRecordClones], places: Places, losses: Array, *, is_ahead: bool
-) -> ManySums:
+) -> Sums:
     """The sums of B (X - x) over all places, or of B (1 - x X), one for each loss with its level."""
     parts = [
         levels[place].variable(losses[places == place], is_ahead=is_ahead)
@@ -230,7 +233,7 @@ def _variables(
     ]
     order = np.argsort(np.argsort(places, kind="stable"))
     weights, values, errors = (np.concatenate(part)[order] for part in zip(*parts, strict=True))
-    return ManySums(weights, values, errors, np.full(losses.size, float(levels[0].batches)))
+    return Sums(weights, values, errors, np.full(losses.size, float(levels[0].batches)))
 
 
 def _at_levels(
@@ -257,8 +260,8 @@ def _log_terms(
         logs = sums.log_ceilings(tilts) - log_share
         # Chernoff's bound is good enough where the other direction is larger, or what is added
         rows = np.flatnonzero(logs > np.maximum(log_high, log_added - _NEGLIGIBLE))
-        sharp = sums.chosen(rows).log_uppers(tilts[rows]) - log_share[rows]
-        logs[rows] = np.minimum(logs[rows], sharp)
+        _, sharp = sums.chosen(rows).log_values(tilts[rows], _SHARP)
+        logs[rows] = np.minimum(logs[rows], sharp - log_share[rows])
         log_high = np.maximum(log_high, logs)
     return log_high + _MARGIN, log_added
 
