@@ -37,8 +37,9 @@ from sharpdp.report.results import (
     VERIFY,
     Audited,
     Results,
+    as_json,
     checklist,
-    to_json,
+    of_answer,
 )
 from sharpdp.report.words import (
     attacker_goal,
@@ -509,53 +510,23 @@ def render(
         allowed = ", ".join(map(repr, FORMATS))
         ask = hint(str(format), FORMATS)
         raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
-    asked: dict[str, Any] = {"delta": delta, "date": date, "audits": audits, "header": header}
+    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     if format == "html":
         from sharpdp.report.html import page
 
-        return Page(page(Results.of(guarantee, **asked)))
+        return Page(page(results))
     if format == "model-card":
         from sharpdp.report.model_card import model_card as write
     elif format == "registry":
         from sharpdp.report.registry_entry import registry_text as write
     else:
-        writers = {"text": text, "markdown": markdown, "json": to_json}
-        return writers[format](guarantee, **asked)
-    return write(Results.of(guarantee, **asked))
+        write = {"text": as_text, "markdown": as_markdown, "json": as_json}[format]
+    return write(results)
 
 
-def text(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> str:
-    """The report on an answer as plain text.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print as YYYY-MM-DD; none is printed by default.
-        audits: Results of audits of this run, which the report tells of.
-        header: What the report says about itself: a mapping of the fields of `plans.Header`.
-
-    Returns:
-        The report, in lines of at most 88 characters where they can be broken.
-
-    Raises:
-        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-
-    >>> from sharpdp.questions.account import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
-    Privacy report
-    """
+def as_text(results: Results) -> str:
+    """The report on an answer as plain text, in lines of 88 characters where they can be broken."""
     lines = [TITLE, "=" * len(TITLE)]
-    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     first, *others = sections(results)
     if rows := header_rows(results):
         lines += [*_plain(Section("", (Table(("", ""), tuple(rows)),))), ""]
@@ -591,38 +562,9 @@ def _plain(section: Section) -> list[str]:
     return lines
 
 
-def markdown(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> str:
-    """The report on an answer as Markdown.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print as YYYY-MM-DD; none is printed by default.
-        audits: Results of audits of this run, which the report tells of.
-        header: What the report says about itself: a mapping of the fields of `plans.Header`.
-
-    Returns:
-        The report; the picture of the trade-off curve is part of it.
-
-    Raises:
-        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-
-    >>> from sharpdp.questions.account import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
-    ## Privacy report
-    """
+def as_markdown(results: Results) -> str:
+    """The report on an answer as Markdown, with the picture of the trade-off curve."""
     lines = [f"## {TITLE}", ""]
-    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     first, *others = sections(results)
     if rows := header_rows(results):
         lines += [*_table(("", ""), rows), ""]
@@ -689,3 +631,7 @@ def _escaped(entry: str) -> str:
 def _fenced(block: Code) -> str:
     """A text for machines; in JSON every < is written by its number, so that none starts a tag."""
     return block.text.replace("<", "\\u003c") if block.language == "json" else block.text
+
+
+text = of_answer("text", as_text)
+markdown = of_answer("markdown", as_markdown)
