@@ -188,7 +188,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def header_rows(results: Results) -> list[tuple[str, str]]:
-    """What the report says about itself, the date included: a name and a text each."""
+    """The header of the report, the date included: a name and a text each."""
     rows = results.header.rows()
     return rows if results.date is None else [*rows, ("date", results.date)]
 
@@ -200,7 +200,7 @@ def _drawn(run: Mechanism) -> list[Section]:
 
 
 def _audited(results: Results) -> list[Section]:
-    """What audits of the run found, if there were any."""
+    """Results of audits of the run, if there are any."""
     lines: list[str] = []
     for audit in results.audits:
         verdict = {True: "no contradiction", False: "CONTRADICTION", None: "nothing was tested"}
@@ -243,7 +243,7 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
 
 
 def _short_answer(results: Results) -> list[str]:
-    """What was run, epsilon, and what they mean, in four sentences."""
+    """The run, its epsilon, and their meaning, in four sentences."""
     guarantee = results.guarantee
     delta, epsilon = results.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
@@ -282,7 +282,7 @@ def _best_attack(fpr: float, tpr: Bracket, members: str, reached: str = "") -> s
 
 
 def _factor(epsilon: float, delta: float) -> list[str]:
-    """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
+    """The meaning of (epsilon, delta) for any outcome, where the factor can be pictured."""
     if epsilon > 20.0:  # beyond, e^epsilon is no factor that anyone pictures
         return []
     safe = in_digits(epsilon, ROUND_CEILING)
@@ -330,7 +330,7 @@ def _reading(results: Results) -> tuple[str, ...]:
 
 
 def _attacks(results: Results) -> list[str]:
-    """What the trade-off curve means for an attacker, in words."""
+    """The meaning of the trade-off curve for an attacker, in words."""
     guarantee = results.guarantee
     goal, members = attacker_goal(guarantee.adjacency, guarantee.group_size)
     lines = [
@@ -610,7 +610,7 @@ def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
 
 
 def _to_sign(block: Boxes, stroke: str) -> list[str]:
-    """What whoever signs fills in, with room for it; the name may be known."""
+    """Lines to fill in when signing; the name may be known."""
     room = {"Name": block.signer or stroke * 24, "Date": stroke * 12, "Signature": stroke * 24}
     return [f"{label}: {room[label]}" for label in SIGNATURE]
 

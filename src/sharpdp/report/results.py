@@ -86,7 +86,7 @@ class Audited(Protocol):
 
 @dataclass(frozen=True)
 class Results:
-    """What a report says, before it is laid out.
+    """The contents of a report, before it is laid out.
 
     Args:
         guarantee: The answer that is reported.
@@ -187,7 +187,7 @@ class Results:
 
     @cached_property
     def plan(self) -> Plan:
-        """What was asked, as a plan."""
+        """The question as a plan."""
         answer = self.guarantee
         asked = tuple(delta for delta, _ in self.epsilons)
         return Plan(
@@ -235,7 +235,7 @@ def _checked_audits(audits: object) -> list[Audited]:
 
 
 def asked_nothing(guarantee: Guarantee) -> Guarantee:
-    """The same guarantee without the work that earlier questions left, which sharpens later answers."""
+    """The guarantee without the work that earlier questions left, which sharpens later answers."""
     lower, upper = (
         tuple(replace(route, composition=route.composition.fresh()) for route in side)
         for side in (guarantee.lower_derivations, guarantee.upper_derivations)
@@ -256,7 +256,7 @@ def _curve(guarantee: Guarantee) -> Points:
 
 
 def versions() -> dict[str, str]:
-    """What computes answers here."""
+    """Versions of the programs that compute answers here."""
     import scipy
 
     from sharpdp import __version__
@@ -394,7 +394,7 @@ def as_data(results: Results) -> dict[str, Any]:
 
 
 def checklist(results: Results) -> list[str]:
-    """What must be true for the upper ends to hold, one thing to check in each line."""
+    """Conditions of the upper ends, one thing to check in each line."""
     guarantee = results.guarantee
     deciding = [bound for bound, sides in results.decided.items() if Side.UPPER in sides]
     return to_check(
@@ -437,7 +437,7 @@ def _theorems(results: Results) -> list[dict[str, Any]]:
 
 
 def theorems(guarantee: Guarantee) -> dict[str, Any]:
-    """What was run and what the answers rest on, as plain data.
+    """The run and the theorems behind its answers, as plain data.
 
     Args:
         guarantee: The answer, from `account`.
@@ -473,7 +473,7 @@ def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
 
     Returns:
         Its quantity, lower end (None if no lower side is known), upper end and rigor. Infinite ends are
-        "inf"; those of arrays become flat lists.
+        "inf"; ends of arrays become flat lists.
     """
     return {
         "quantity": bracket.quantity,
