@@ -48,7 +48,7 @@ class CanaryAudit:
     model: Any = field(repr=False)
 
     def __str__(self) -> str:
-        """What was found."""
+        """The findings in words."""
         return str(self.audit)
 
     def write_scores(self, path: str | Path) -> None:
@@ -88,7 +88,7 @@ def canaries(
 ) -> CanaryAudit:
     """Train once with canaries among the data, and audit the run against its own certified curve.
 
-    The plan's data set has more places than there are records: the others are those of canaries. A coin
+    The plan's data set has more places than there are records: canaries have the others. A coin
     for each decides whether its place holds the canary or a null record, which adds nothing; so the data
     sets that the audit tells apart are neighbors under zero-out, and the guarantee is that of the steps
     that were run. Everything goes through the usual training: batches, clipping, noise.

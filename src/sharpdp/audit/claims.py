@@ -1,4 +1,4 @@
-"""What an audit tests: a claim that holds every attack to some lines, tpr <= delta + e^epsilon fpr.
+"""Claims that an audit tests: every attack stays below some lines, tpr <= delta + e^epsilon fpr.
 
 A `Claim` is a list of points (epsilon, delta) at which a mechanism is said to be (epsilon, delta)-DP, for
 both orders of the neighbors. Those of a guarantee are taken from the upper side of its certified curve,
@@ -79,7 +79,7 @@ class Claim:
         return cls(epsilons, np.minimum(np.exp(log_deltas) * (1.0 + CURVE_ERROR), 1.0))
 
     def lines(self) -> tuple[Array, Array]:
-        """Slope and offset of every line, tpr <= offset + slope fpr, those of both orders."""
+        """Slope and offset of every line, tpr <= offset + slope fpr, in both orders."""
         slopes = np.exp(self.epsilons)
         offsets = (self.deltas, 1.0 - (1.0 - self.deltas) / slopes)
         return np.concatenate([slopes, 1.0 / slopes]), np.concatenate(offsets)

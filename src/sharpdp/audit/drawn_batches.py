@@ -56,7 +56,7 @@ GROUPS = 32
 
 @dataclass(frozen=True, repr=False)
 class SamplerAudit(Shown, TestedClaim):
-    """What the batches of a loader say about the scheme that they were said to follow.
+    """The result of testing whether the batches of a loader follow the stated scheme.
 
     Attributes:
         scheme: The scheme.
@@ -107,7 +107,7 @@ class SamplerAudit(Shown, TestedClaim):
         }
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
-        """What a report on a guarantee tells of this audit.
+        """The account of this audit in a report on a guarantee.
 
         Args:
             guarantee: The guarantee that is reported.

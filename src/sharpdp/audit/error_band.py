@@ -125,7 +125,7 @@ def _log_binomial(
 
 @lru_cache(maxsize=64)
 def local_risk(scores: int, risk: float) -> float:
-    """The largest local risk found for which a band of so many scores fails with at most this risk.
+    """The largest local risk found for which a band of n scores fails with at most this risk.
 
     >>> local = local_risk(100, 0.005)
     >>> band_risk(100, local) <= 0.005, local > 0.005 / 30

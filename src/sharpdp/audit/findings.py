@@ -1,4 +1,4 @@
-"""What single tests of an audit saw, and which of them fail together at a stated false-alarm rate."""
+"""Findings of the single tests of an audit, and which fail together at a stated false-alarm rate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finding:
 
 
 class AuditResult:
-    """What an audit found, as plain data and as JSON."""
+    """The result of an audit, as plain data and as JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, for JSON.
@@ -63,7 +63,7 @@ class AuditResult:
 
 
 class TestedClaim(AuditResult):
-    """What an audit by several tests found."""
+    """The result of an audit by several tests."""
 
     findings: tuple[Finding, ...]
 
@@ -73,12 +73,12 @@ class TestedClaim(AuditResult):
         return not any(finding.failed for finding in self.findings)
 
     def _failures(self) -> list[str]:
-        """What failed, one line each."""
+        """The tests that failed, one line each."""
         return [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]
 
 
 def certain(test: str, sentence: str, *, holds: bool) -> Finding:
-    """What a claim promises without exception: it holds, or the claim is wrong."""
+    """The finding on a promise without exceptions: it holds, or the claim is wrong."""
     return Finding(test, 1.0 if holds else 0.0, sentence, certain=True)
 
 

@@ -62,7 +62,7 @@ class Levels:
 
     @classmethod
     def of_coins(cls, canaries: int, guesses: int) -> Levels:
-        """Canaries with one coin each, of which so many are guessed.
+        """Canaries with one coin each, some of which are guessed.
 
         >>> Levels.of_coins(4, 2).wrongs.tolist()
         [2.0, 1.0, 0.0]
@@ -72,7 +72,7 @@ class Levels:
 
     @classmethod
     def of_fixed_size(cls, canaries: int, included: int) -> Levels:
-        """Canaries of which exactly so many are included, and as many are guessed to be.
+        """Canaries of which exactly `included` are in, and as many are guessed to be.
 
         A move exchanges one that is in with one that is out. At w wrong guesses of either kind, the pairs
         with two right guesses are (included - w)(canaries - included - w), those with two wrong ones w^2.

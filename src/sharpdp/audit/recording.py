@@ -45,7 +45,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ReplayAudit(TestedClaim):
-    """What a step did on neighboring data when it was given the same noisy values.
+    """The outcome of replaying a step on neighboring data with the same noisy values.
 
     Attributes:
         sensitivity: The l2 norm by which one record may change what noise is added to.
@@ -91,7 +91,7 @@ class ReplayAudit(TestedClaim):
         }
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
-        """What a report on a guarantee tells of this audit.
+        """The account of this audit in a report on a guarantee.
 
         Args:
             guarantee: The guarantee that is reported; a replay does not know of which run it was.
@@ -343,7 +343,7 @@ def _noise(one: Recorded) -> Array:
 
 
 def _law(noise: list[tuple[int, Array]]) -> list[Finding]:
-    """Whether the squares of the noise sum up as those of normal numbers do: a chi-squared law."""
+    """Whether the squares of the noise sum up like squares of normal numbers: a chi-squared law."""
     from scipy.special import gammainc, gammaincc
 
     if not noise:
@@ -382,7 +382,7 @@ def _repeated(noise: list[tuple[int, Array]]) -> list[Finding]:
 
 
 def _values(value: Any) -> Values:
-    """What is released, as arrays of doubles by name."""
+    """The released values, as arrays of doubles by name."""
     named = value if isinstance(value, Mapping) else {"value": value}
     values = {}
     for name, entry in named.items():
@@ -399,7 +399,7 @@ def _plain(value: Any) -> Any:
 
 
 def flattened(published: Any, name: str = "result") -> dict[str, NDArray[Any]]:
-    """What a step publishes as arrays by name, whatever lists and dictionaries it comes in.
+    """The published values of a step as arrays by name, whatever lists and dictionaries hold them.
 
     >>> list(flattened({"loss": 1.0, "weights": [np.zeros(2), 3]}))
     ["result['loss']", "result['weights'][0]", "result['weights'][1]"]

@@ -1,4 +1,4 @@
-"""Audit of many runs, with a record and without it: how many scores exceed those of some ranks.
+"""Audit of many runs, with a record and without it, by counting scores that exceed some ranks.
 
 Let T be the k-th largest of n scores of one kind of runs, k settled in advance. Whatever the law of the
 scores, the false-positive rate F of the threshold T has the law Beta(k, n - k + 1), and given T the
@@ -194,7 +194,7 @@ class RankedHits:
         return cls(runs, others.size, ranks, hits, scores[places], sentence)
 
     def p_values(self, claim: Claim) -> Array:
-        """For each rank, the chance of so many hits, or more, under the claim; never too small.
+        """For each rank, the probability of at least as many hits under the claim; never too small.
 
         The tail rises with the false-positive rate. Within a cell it is at most that at its upper edge,
         and 1 beyond the last one.
@@ -216,7 +216,7 @@ class RankedHits:
         return np.asarray(np.minimum(edges * (1.0 + ROUNDING), 1.0))
 
     def words(self, place: int) -> str:
-        """What was counted at one of the ranks, in one line."""
+        """The counts at one of the ranks, in one line."""
         hits = f"{int(self.hits[place]):,} of {self.runs:,} runs"
         misses = f"{int(self.ranks[place]) - 1:,} of {self.others:,}"
         return f"{self.sentence.format(hits, misses)} {self.thresholds[place]:.4g}"

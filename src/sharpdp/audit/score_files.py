@@ -127,7 +127,7 @@ def _columns(path: Path) -> tuple[tuple[str, ...], dict[str, Array]]:
 
 
 def _number(name: str, cell: str, line: int) -> float:
-    """What a cell holds, if that is what its column may hold."""
+    """The number in a cell, if its column may hold it."""
     try:
         value = float(cell)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an audit by scores found: lower bounds with their confidence, and how a guarantee fares."""
+"""Results of an audit by scores: lower bounds with their confidence, and how a guarantee fares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HALVINGS = 14
 @underflow_is_zero_in_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreAudit(Shown, Plotted, AuditResult):
-    """What scores say about privacy; made by `many_runs`, `one_run`, `Sequential` and `canaries`.
+    """The result of an audit by scores; made by `many_runs`, `one_run`, `Sequential` and `canaries`.
 
     Attributes:
         method: "many runs", "one run" or "sequential".
@@ -132,7 +132,7 @@ class ScoreAudit(Shown, Plotted, AuditResult):
         return observed(rates, upper, curve, audited=audited, title=title, ax=ax)
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
-        """What a report on a guarantee tells of this audit.
+        """The account of this audit in a report on a guarantee.
 
         Args:
             guarantee: The guarantee that is reported.

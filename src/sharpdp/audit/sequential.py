@@ -46,7 +46,7 @@ WATCHED = 10
 """Pairs that are only looked at: nobody bets on the first ones."""
 
 GROWTH = 1.2
-"""Bettors think again when there are so many times as many pairs."""
+"""Bettors think again when the number of pairs has grown by this factor."""
 
 LARGEST_PART = 0.75
 """The largest part of the capital that one pair may cost."""
@@ -213,7 +213,7 @@ class Sequential(HintedKeywords):
         self._next = int(np.ceil(GROWTH * self.pairs)) + 1
 
     def result(self) -> ScoreAudit:
-        """What the pairs so far have shown.
+        """The result of the pairs so far.
 
         Returns:
             The result, with `epsilon` and `mu` as Brackets with confidence.

@@ -60,7 +60,7 @@ def two_sided_binomial(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike)
 
 
 def urn_tail(marked: ArrayLike, drawn: ArrayLike, share: ArrayLike) -> Array:
-    """Upper bound on the chance of so many marked balls, or more, among those drawn from an urn.
+    """Upper bound on the probability of at least `marked` marked balls among those drawn from an urn.
 
     Balls are drawn without replacement from an urn of which `share` are marked. Chernoff's bound for
     draws with replacement holds for them as well: exp(-drawn KL(marked / drawn || share)); 1 if no more

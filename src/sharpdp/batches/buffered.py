@@ -104,7 +104,7 @@ class BufferedShuffle(EpochBatches):
 
 
 def buffered_order(source: KeyedStream, examples: int, slots: int) -> Indices:
-    """The order in which a buffer of so many slots hands out the examples of a stream.
+    """The order in which a buffer of some slots hands out the examples of a stream.
 
     A slot that is drawn at output t gets example t + slots; so an output is the example that came when
     its slot was last drawn, or the one that filled it first.

@@ -134,7 +134,7 @@ class ShuffledBatches(EpochBatches):
     - Every example is in exactly one batch of every epoch (at most one if some are dropped).
     - Every order of the examples is equally likely; redrawn orders are independent.
     - Batch sizes are fixed. Batches are not independent of each other, and an example's batch
-      is not independent of those of other examples.
+      is not independent of the batches of other examples.
     - To draw them, an order of up to 2^20 examples is held; one of more is computed where it is needed,
       from some megabytes of tables for 10^9 examples.
 

@@ -1,4 +1,4 @@
-"""What every batch scheme offers, and how its batches are handed out.
+"""The interface of batch schemes, and how batches are handed out.
 
 A scheme is frozen data. It yields the batches of one training run, and the same object is what
 `account` reads. The analysis of a scheme is in ``bounds``; where random bits come from is in
@@ -186,7 +186,7 @@ class DrawnBatches(HintedKeywords):
         return keyed_stream_for(rng, *self._drawn_by(), start=start, shard=shard)
 
     def _drawn_by(self) -> tuple[str | int, ...]:
-        """What random bits depend on besides the key; an error if no batches can be drawn."""
+        """The data besides the key that random bits depend on; an error if no batches can be drawn."""
         raise NotImplementedError
 
     def _drawer(self, source: KeyedStream) -> Drawer:

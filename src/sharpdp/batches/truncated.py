@@ -28,7 +28,7 @@ class TruncatedPoissonBatches(DrawnBatches):
     ``epochs`` for steps = epochs * ceil(dataset_size / batch_size).
 
     - Every example is drawn for every batch by an independent coin flip.
-    - If more than physical_batch_size examples are drawn, a uniformly random choice of so many of
+    - If more than physical_batch_size examples are drawn, a uniformly random choice of that many of
       them is kept; a batch is never larger.
     - A smaller batch is filled up by `padded` with places that count for nothing; an empty batch is
       a step like any other.
@@ -37,7 +37,7 @@ class TruncatedPoissonBatches(DrawnBatches):
     Holds when: training adds its noise in every step, divides by a fixed number, and gives padding
     no weight. Under zero-out the number of examples is public, and a null record takes its place in a
     batch like any other record. Under add/remove either data set may have ``dataset_size`` examples: a
-    record that is added to so many may displace one of them, for which dp-accounting, whose number is
+    record that is added to them may displace one of them, for which dp-accounting, whose number is
     that of the larger data set, does not account.
 
     Args:

@@ -1,4 +1,4 @@
-"""What several releases cost together: budgets that stop in time, and ledgers that are kept on disk."""
+"""The joint cost of several releases: budgets that stop in time, and ledgers that are kept on disk."""
 
 from sharpdp.budget.early_stopping import ExPostEpsilon, ex_post_epsilon
 from sharpdp.budget.filters import AdaptiveFilter, Filter, GaussianFilter, RenyiFilter, ZcdpFilter

@@ -12,7 +12,7 @@ LETTERS_PER_MISTAKE = 8
 
 
 def folded(name: str) -> str:
-    r"""What two spellings of one name share: neither width, case nor blanks matter.
+    r"""The common form of all spellings of a name: width, case and blanks do not matter.
 
     >>> folded(" North  West "), folded("north\u00a0west"), folded("NORTH WEST")
     ('north west', 'north west', 'north west')

@@ -106,7 +106,7 @@ def ex_post_epsilon(
     adjacency: Adjacency | str | None = None,
     group_size: int = 1,
 ) -> ExPostEpsilon:
-    """What a run costs if results decide when it is stopped, by the step at which it was stopped.
+    """The cost of a run whose results decide when it stops, by the step at which it was stopped.
 
     The run is written down before it begins: its mechanism, the checkpoints, delta and its shares. After
     any step it may be stopped by a rule that sees what was released so far, and nothing else of the data.

@@ -146,7 +146,7 @@ class Filter(ABC):
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What is added up against each of `limits`."""
+        """The quantity that is added up against each of `limits`."""
         return (self.quantity,)
 
     def costs(
@@ -173,11 +173,11 @@ class Filter(ABC):
         return 0.0
 
     def reserve(self) -> Reserve:
-        """What is set aside: nothing."""
+        """Mechanisms set aside: none."""
         return Reserve.of(())
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
-        """What the whole interaction has, however mechanisms are chosen, if the limit is kept.
+        """The guarantee of the whole interaction, however mechanisms are chosen, if the limit is kept.
 
         Args:
             adjacency: The neighbors for which all costs were computed; None for mechanisms that are about
@@ -204,7 +204,7 @@ class Filter(ABC):
 
     @abstractmethod
     def _at_limit(self) -> Mechanism:
-        """What is at least as revealing as anything that keeps the limit."""
+        """Mechanisms at least as revealing as anything that keeps the limit."""
 
 
 @underflow_is_zero_in_methods
@@ -230,7 +230,7 @@ class RenyiFilter(Filter):
 
     @property
     def quantity(self) -> str:  # type: ignore[override]  # it names the order
-        """What is added up."""
+        """The quantity that is added up."""
         return f"Renyi divergence of order {self.order:.6g}"
 
     @classmethod
@@ -481,7 +481,7 @@ class AdaptiveFilter:
 
     @property
     def quantity(self) -> str:
-        """What is added up."""
+        """The quantity that is added up."""
         words = [] if self.expected is None else ["what is expected"]
         if len(self.orders) == 1:
             words.append(self.orders[0].quantity)
@@ -497,7 +497,7 @@ class AdaptiveFilter:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What is added up against each of `limits`."""
+        """The quantity that is added up against each of `limits`."""
         return tuple(made.quantity for made in self.orders)
 
     def costs(
@@ -537,7 +537,7 @@ class AdaptiveFilter:
         return min(share, 1.0) if self.orders else 1.0
 
     def reserve(self) -> Reserve:
-        """What is set aside."""
+        """The mechanisms that are set aside."""
         parts = () if self.expected is None else self.expected.parts()
         return Reserve.of(in_groups(parts, self.group_size))
 
@@ -557,7 +557,7 @@ class AdaptiveFilter:
         return shares <= Fraction(self.delta)
 
     def promise(self, *, adjacency: Adjacency | str | None = None) -> Guarantee:
-        """What the whole interaction has, however mechanisms are chosen, if one of the limits is kept.
+        """The guarantee of the whole interaction, however mechanisms are chosen, if one limit is kept.
 
         Args:
             adjacency: The neighbors for which all costs were computed; None for those of what is
@@ -602,12 +602,12 @@ class AdaptiveFilter:
 
 
 def _grouped(mechanism: Mechanism, group_size: int) -> list[Mechanism]:
-    """What is run, as groups see it."""
+    """The mechanism as groups see it."""
     return [part * times for part, times in in_groups(mechanism.parts(), group_size)]
 
 
 def _curve(order: float, value: float) -> list[RenyiCurve]:
-    """What has this divergence; nothing for 0."""
+    """Mechanisms with this divergence; none for 0."""
     return [RenyiCurve(orders=(order,), values=(value,))] if value > 0.0 else []
 
 

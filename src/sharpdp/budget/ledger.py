@@ -258,7 +258,7 @@ class Ledger(Tabular):
 
     @property
     def unit(self) -> str:
-        """What is protected."""
+        """The protected unit."""
         return str(self._header["unit"])
 
     @property
@@ -275,7 +275,7 @@ class Ledger(Tabular):
 
     @property
     def expected(self) -> Plan | None:
-        """What is set aside in an adaptive ledger; None if nothing is."""
+        """The plan that is set aside in an adaptive ledger; None if nothing is."""
         found: Plan | None = self._header["expected"]
         return found
 
@@ -287,7 +287,7 @@ class Ledger(Tabular):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What must be ensured for the total to hold: by every release, and by all of them together."""
+        """Conditions of the total: those of every release, and of all of them together."""
         self._refresh()
         notion = self._notion(())
         running = self._sums(notion)
@@ -486,7 +486,7 @@ class Ledger(Tabular):
     def total(
         self, *, cohort: str | None = None, since: str | None = None, until: str | None = None
     ) -> Bracket:
-        """What all releases cost together: epsilon at the delta of the budget.
+        """The cost of all releases together: epsilon at the delta of the budget.
 
         Fixed: the composed bracket. Adaptive: the upper end is the budget that the filter promises,
         whatever was chosen (infinite if releases were counted despite the budget), and the lower end is
@@ -665,7 +665,7 @@ class Ledger(Tabular):
         return tuple(problems)
 
     def _checked_total(self, line: int, record: dict[str, Any]) -> list[str]:
-        """What is wrong with a checkpoint."""
+        """The faults of a checkpoint."""
         then = Ledger.__new__(Ledger)
         then.__dict__.update(self.__dict__)
         then._forget()
@@ -1068,7 +1068,7 @@ class Ledger(Tabular):
 
 
 def next_step(kept: str, mechanisms: Sequence[Mechanism]) -> str:
-    """What to do with mechanisms that do not go together under the neighbors of a budget or ledger.
+    """Advice on mechanisms that do not go together under the neighbors of a budget or ledger.
 
     Args:
         kept: "budget" or "ledger".
@@ -1209,7 +1209,7 @@ def _entry(fields: dict[str, Any], plan: Plan, number: int) -> Entry:
 
 
 def _likeness(entry: Entry) -> tuple[Any, ...]:
-    """What two releases have in common that may be one."""
+    """The fields that two entries for the same release have in common."""
     return entry.mechanism, entry.group_size, entry.cohort
 
 
@@ -1221,7 +1221,7 @@ def _adjacencies(entry: Entry) -> tuple[Adjacency, ...]:
 
 
 def _more(parts: Parts, entry: Entry) -> Parts:
-    """These parts and those of one more release, equal ones together."""
+    """These parts and the parts of one more release, equal ones together."""
     every = dict(parts)
     for part, times in in_groups(entry.mechanism.parts(), entry.group_size):
         every[part] = every.get(part, 0) + times

@@ -222,7 +222,7 @@ def _plan(name: str, data: Record) -> Plan:
 
 
 def _listed(name: str, record: Record, *, is_adaptive: bool) -> tuple[float, ...]:
-    """What a filter needs for each of its limits, which is there if there is a filter, and only then."""
+    """One list entry per limit of the filter, present if and only if there is a filter."""
     found = record[name]
     if (found is not None) != is_adaptive:
         wanted = "a number" if is_adaptive else "null"

@@ -22,7 +22,7 @@ Costs: TypeAlias = "Callable[[Mechanism, Adjacency | str | None, int], tuple[flo
 
 @dataclass(frozen=True)
 class Meter:
-    """What some releases took of a filter; sums are exact, so that their number does not matter.
+    """The use that releases made of a filter; sums are exact, whatever their number.
 
     Args:
         filter: What adds up and refuses.
@@ -75,7 +75,7 @@ class Meter:
         return replace(self, sums=tuple(map(max, self.sums, other.sums)))
 
     def costs_since(self, before: Meter) -> tuple[float, ...]:
-        """What was added to each sum since, rounded upwards."""
+        """The growth of each sum since then, rounded upwards."""
         return tuple(
             math.inf if math.inf in (new, old) else up(Fraction(new) - Fraction(old))
             for new, old in zip(self.sums, before.sums, strict=True)

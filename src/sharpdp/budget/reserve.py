@@ -1,4 +1,4 @@
-"""What is set aside in a budget: mechanisms written down in advance, run in any order or left out.
+"""Reserves of a budget: mechanisms written down in advance, run in any order or left out.
 
 A plan that is fixed in advance costs what it costs, whichever of its parts results let one run next, and
 whichever are never run: results of all parts could be drawn at once, before anything is released, and be
@@ -24,7 +24,7 @@ __all__ = ["Reserve"]
 
 @dataclass(frozen=True)
 class Reserve:
-    """What is left of mechanisms that were written down in advance.
+    """The rest of the mechanisms that were written down in advance.
 
     Args:
         runs: Mechanisms other than Gaussian noise, with how often each may still be run.
@@ -61,7 +61,7 @@ class Reserve:
         return cls(runs, squared_mu)
 
     def without(self, parts: Parts) -> tuple[Reserve, Parts]:
-        """What is left after some parts were run, and those of them that it does not cover.
+        """The reserve after some parts were run, and the parts that it does not cover.
 
         Args:
             parts: What is run, as groups see it.

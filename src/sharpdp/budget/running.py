@@ -15,11 +15,11 @@ __all__ = ["Release", "Running"]
 
 
 class Release(Protocol):
-    """What sums need to know of a release."""
+    """The data of a release that enter sums."""
 
     @property
     def mechanism(self) -> Mechanism:
-        """What was run."""
+        """The mechanism that was run."""
 
     @property
     def group_size(self) -> int:
@@ -36,7 +36,7 @@ class Release(Protocol):
 
 @dataclass
 class Running:
-    """What the releases so far come to, for people of each cohort and for those of none.
+    """The sums of the releases so far, for people of each cohort and of none.
 
     Args:
         filter: The filter of an adaptive ledger; None if releases are fixed.
@@ -69,7 +69,7 @@ class Running:
             self.releases += 1
 
     def parts_of(self, cohort: str | None) -> Parts:
-        """What people of a cohort took part in, equal parts together."""
+        """The parts in which people of a cohort took part, equal ones together."""
         return tuple(self.parts.get(cohort, self.parts[None]).items())
 
     def meter_of(self, cohort: str | None) -> Meter:

@@ -45,7 +45,7 @@ FILTERS: dict[str, Kind] = {"renyi": RenyiFilter, "zcdp": ZcdpFilter, "gaussian"
 
 @underflow_is_zero_in_methods
 class Budget:
-    """What may be spent on mechanisms that are chosen one after the other.
+    """A budget for mechanisms that are chosen one after the other.
 
     One target: (epsilon, delta), or rho of zCDP, or mu of Gaussian DP, or a Renyi divergence of one
     order. If mechanisms are chosen after seeing earlier results (``choice="adaptive"``, the default), a
@@ -309,7 +309,7 @@ class Budget:
         return max(1.0 - spent / self.epsilon, 0.0)
 
     def promise(self) -> Guarantee:
-        """What can be claimed: with a filter the whole interaction at its limit, else what was spent.
+        """The claim: with a filter the whole interaction at its limit, else the mechanisms that were run.
 
         Returns:
             The Guarantee; of fixed plans it has both sides.
@@ -474,7 +474,7 @@ def counted_rounds(
 
 
 def begins_anew(number: int) -> str:
-    """What is wrong with a run that was counted as this release, and begins again from the start."""
+    """The error if a run that was counted as this release begins again from the start."""
     return (
         f"key must be a fresh one for a run that begins anew; got that of release {number}. With the "
         "same key batches are the same, and noise is fresh wherever sums differ: together that is more "

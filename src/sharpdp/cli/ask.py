@@ -75,7 +75,7 @@ def tradeoff(options: argparse.Namespace) -> Reply:
 
 
 def risk(options: argparse.Namespace) -> Reply:
-    """What an attacker can do, in plain words, with the brackets behind them."""
+    """Risks of an attack in plain words, with the brackets behind them."""
     run = run_of(options)
     guarantee = run.guarantee()
     names = ("prior", "fpr", "baseline", "candidates", "records")

@@ -231,7 +231,7 @@ def _samplers(options: argparse.Namespace) -> Reply:
 
 
 def _mixture(options: argparse.Namespace) -> Reply:
-    """What every inequality says about one mixture, at --fpr or --epsilon."""
+    """All inequalities about one mixture, at --fpr or --epsilon."""
     _refuse(options, ("weights", "other_weights", "fpr", "epsilon"), "mixture")
     if options.fpr is not None and options.epsilon is not None:
         raise UsageError(
@@ -408,7 +408,7 @@ def _refuse(options: argparse.Namespace, own: tuple[str, ...], name: str = "") -
 
 
 def _varied(options: argparse.Namespace, delta: float | None) -> str:
-    """What the picture of a comparison varies, in the words of the API."""
+    """The parameter that the picture of a comparison varies, in the words of the API."""
     if options.output is None:
         if options.over is not None:
             raise UsageError("--over says what a picture varies; give --output as well.")
@@ -441,7 +441,7 @@ def _bound_entry(row: Row, quantity: str, given: dict[str, float]) -> dict[str, 
 
 
 def _sampled(options: argparse.Namespace) -> dict[str, Any]:
-    """What is asked of the batch schemes: options first, then what a plan says."""
+    """The question to the batch schemes: options first, then the words of a plan."""
     file = None if options.plan is None else PlanFile.read(options.plan)
     given = {} if file is None else _of_plan(file)
     given |= {word: value for word in SAMPLED if (value := getattr(options, word)) is not None}
@@ -454,7 +454,7 @@ def _sampled(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_plan(file: PlanFile) -> dict[str, Any]:
-    """What a plan of a DP-SGD run says about the question."""
+    """The words of the question in a plan of a DP-SGD run."""
     if file.kind != "DPSGD":
         raise UsageError(
             f"compare samplers takes a plan that runs DPSGD; {file.path} runs "

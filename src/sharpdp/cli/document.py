@@ -138,7 +138,7 @@ def _verified(file: str, *, is_data: bool) -> Reply:
 
 
 def audit(options: argparse.Namespace) -> Reply:
-    """What a table of scores or batches says about a plan; exit code 1 if it contradicts it."""
+    """An audit of a plan by a table of scores or batches; exit code 1 if it contradicts the plan."""
     from sharpdp.audit import SamplerAudit, audit_file
     from sharpdp.plans import Plan
 

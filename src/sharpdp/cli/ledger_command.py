@@ -85,7 +85,7 @@ def _chosen(kept: Ledger) -> str:
 
 
 def _released(options: argparse.Namespace) -> Any:
-    """What is released: a plan or report file, or mechanisms on one line."""
+    """The release: a plan or report file, or mechanisms on one line."""
     words = options.release
     if not words:
         raise UsageError(

@@ -1,8 +1,8 @@
-"""What a command line says is run: plan files, mechanisms in quotes, or options that describe a run.
+"""Runs on the command line: plan files, mechanisms in quotes, or options that describe a run.
 
     NAME KEY=VALUE ... [x COUNT]        gaussian noise_multiplier=2 x 10
 
-Names of mechanisms are those of the classes in lower case with dashes; keys are their parameters. An
+Mechanisms are named like their classes, in lower case with dashes; keys are their parameters. An
 option wins over the plan; one that the mechanism of the plan does not have is refused. Whether a value
 makes sense is for the mechanism to say.
 """
@@ -121,7 +121,7 @@ EXAMPLE = 'Write, with the quotes, "gaussian noise_multiplier=2 x 10".'
 
 @dataclass(frozen=True)
 class Run:
-    """What is run, and what else was said about the question; delta is empty if no plan says it."""
+    """A mechanism, and the settings of the question; delta is empty if no plan has one."""
 
     mechanism: Mechanism
     adjacency: str | None
@@ -142,7 +142,7 @@ class Run:
         )
 
     def plan(self, delta: Any = None) -> Plan:
-        """What is run, and the deltas at which epsilon is asked for, as a plan."""
+        """The mechanism, and the deltas at which epsilon is asked for, as a plan."""
         from sharpdp.plans import DELTAS, Plan
 
         asked = self.delta or DELTAS if delta is None else delta
@@ -154,7 +154,7 @@ class Run:
 
 
 def run_of(options: argparse.Namespace) -> Run:
-    """What is run: plans and mechanisms one after the other, or a run that options describe."""
+    """The run of a command line: plans and mechanisms one after the other, or described by options."""
     words = list(getattr(options, "run", []))
     kind = options.command if options.command in ("dpsgd", "shuffle") else None
     if kind is None and words and words[0] in ("dpsgd", "shuffle"):
@@ -188,7 +188,7 @@ def _run(mechanism: Mechanism, options: argparse.Namespace) -> Run:
 
 
 def _planned(file: PlanFile, options: argparse.Namespace, kind: str | None) -> Run:
-    """What a plan says is run, which must be of this kind if one is named."""
+    """The run of a plan, which must be of this kind if one is named."""
     if kind is not None and file.data.get("mechanism") is not None:
         wanted = FORMS[kind]
         if file.kind != wanted:
@@ -254,7 +254,7 @@ class PlanFile:
 
     @property
     def kind(self) -> str:
-        """What is run, in the word of the plan."""
+        """The kind of the mechanism, in the word of the plan."""
         run = self.data.get("mechanism")
         return str(run.get("kind")) if isinstance(run, Mapping) else ""
 
@@ -279,7 +279,7 @@ class PlanFile:
             raise UsageError(f"in {self.path}{self._line(str(fault))}{changes}: {fault}") from None
 
     def run(self, values: Mapping[str, Any]) -> Run:
-        """What is run, with these values instead of those of the plan."""
+        """The run of the plan, with these values in place of its own."""
         plan = self.plan(values)
         return Run(
             plan.mechanism,
@@ -364,7 +364,7 @@ class PlanFile:
 
 
 def _standard_input() -> str:
-    """What was piped into the command."""
+    """The text that was piped into the command."""
     if sys.stdin is None or sys.stdin.isatty():
         raise InvalidArgument("the plan must come through a pipe; standard input is a terminal.")
     try:
@@ -380,7 +380,7 @@ def _needed(kind: str) -> dict[str, bool]:
 
 
 def _fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the constructor of a written mechanism or scheme takes; nothing if it is not known."""
+    """The parameters of a written mechanism or scheme; none if it is not known."""
     from sharpdp.plans.plain_data import arguments, kinds
 
     made = kinds().get(str(data.get("kind")))
@@ -699,7 +699,7 @@ def _truncated(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _steps(given: Mapping[str, Any]) -> int:
-    """How many batches so many epochs have, or the steps that were given."""
+    """The number of batches: the steps that were given, or all of some epochs."""
     from sharpdp.batches import PoissonBatches
 
     words = ("steps", *SPLIT)

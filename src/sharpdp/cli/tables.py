@@ -78,7 +78,7 @@ def attacks(
     *,
     details: bool,
 ) -> View:
-    """What the best attack finds at some false-positive rates."""
+    """True-positive rates of the best attack at some false-positive rates."""
     from sharpdp.report import line
 
     lines = []
@@ -106,7 +106,7 @@ def attacks(
 
 
 def risks(risk: Risk, *, details: bool) -> View:
-    """What an attacker can do, one sentence and one bracket each."""
+    """Risks of an attack, one sentence and one bracket each."""
     guarantee = risk.guarantee
     assumed = tuple(("assumes", f"{name}: {words}") for name, words in risk.assumptions.items())
     return View(
@@ -235,7 +235,7 @@ def design(design: CollectionDesign) -> View:
 
 
 def inequalities(comparison: MixtureComparison) -> View:
-    """What each inequality says about a mixture, beside the mixture itself."""
+    """Every inequality about a mixture, beside the mixture itself."""
     direction = ROUND_FLOOR if comparison.quantity == "fnr" else ROUND_CEILING
     lines, notes = [], []
     for index, row in enumerate(comparison.rows):
@@ -261,7 +261,7 @@ def inequalities(comparison: MixtureComparison) -> View:
 
 
 def conversions(title: str, subject: str, rows: Sequence[tuple[str, float, float, str]]) -> View:
-    """What each conversion of Renyi divergences gives, the sharpest marked."""
+    """Every conversion of Renyi divergences, the sharpest marked."""
     smallest = min(value for _, value, _, _ in rows)
     lines = [
         TableLine(
@@ -327,7 +327,7 @@ def theorem(bound: Bound) -> list[str]:
 
 
 def _grounds(guarantee: Guarantee, *, details: bool) -> tuple[tuple[str, str], ...]:
-    """What was run, which data sets are compared, and what the theorems need."""
+    """The run, its neighboring data sets, and the conditions of the theorems."""
     from sharpdp.report import neighbors
     from sharpdp.report.words import separate
 
@@ -397,7 +397,7 @@ def _scheme(row: SamplerRow, smallest: float) -> TableLine:
 
 
 def _mistaken(comparison: SamplerComparison) -> tuple[str, ...]:
-    """What accounting shuffled batches as Poisson batches claims, if it is wrong."""
+    """The claim of accounting shuffled batches as Poisson batches, if it is wrong."""
     poisson, shuffled = comparison["Poisson"], comparison["shuffled"]
     if poisson.epsilon is None or shuffled.epsilon is None or not shuffled.lower > poisson.upper:
         return ()

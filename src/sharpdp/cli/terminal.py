@@ -204,7 +204,7 @@ def _fitted(
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis of so many cells, from lower to upper, and the places between which the truth is known."""
+    """An axis of some cells, from lower to upper, and the two points between which the truth is known."""
 
     kind: str
     cells: int
@@ -271,7 +271,7 @@ class Scale:
         return (value - self.lower) / (self.upper - self.lower)
 
     def _span(self, extent: Extent, emphasis: Emphasis) -> str:
-        """What a bound allows: up to its value, from its value on, or just there for an estimate."""
+        """The values that a bound allows: up to its own, from its own on, or just one for an estimate."""
         line, left, right = "━┣┫" if emphasis is Emphasis.BEST else "─├┤"
         if extent.lower is None and extent.upper is not None:
             return line * self.place(extent.upper) + right

@@ -85,7 +85,7 @@ class View:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command answers: for a program, for a terminal, and as plain lines.
+    """The answer of a command: for a program, for a terminal, and as plain lines.
 
     - `answers`: the entries of "answers" in JSON; `plan` is what was run, as plain data, and `facts` is
       what else is said there.

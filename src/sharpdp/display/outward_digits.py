@@ -28,11 +28,11 @@ FEW = 3
 """Significant digits of percentages and factors in sentences, rounded like the others."""
 
 MOST_DIGITS = 15
-"""Every decimal number of so many digits survives the way through a double unchanged."""
+"""Decimal numbers with up to this many digits pass through a double unchanged."""
 
 
 def rounded(number: float | Decimal, digits: int, direction: str) -> Decimal:
-    """A finite number in so many digits. Its shortest decimal form stands for it: 0.9 stays 0.9.
+    """A finite number rounded to some digits. Its shortest decimal form stands for it: 0.9 stays 0.9.
 
     >>> rounded(1.8283, 3, ROUND_CEILING)
     Decimal('1.83')
@@ -42,7 +42,7 @@ def rounded(number: float | Decimal, digits: int, direction: str) -> Decimal:
 
 
 def in_digits(number: float, direction: str, digits: int = DIGITS) -> str:
-    """The number in so many digits, in print.
+    """The number rounded to some digits, in print.
 
     >>> in_digits(42.42829889, ROUND_CEILING), in_digits(31.22871182, ROUND_FLOOR)
     ('42.4283', '31.2287')

@@ -94,10 +94,10 @@ class ProgressLine:
 
 
 class Task:
-    """What is being done, in words that may change, and how much of it is done, if that is known."""
+    """A task in words that may change, and the share of it that is done, if that is known."""
 
     def __init__(self, words: str, parts: int) -> None:
-        """Of so many parts; of one part nothing is counted."""
+        """Start with no part done; a task of one part counts nothing."""
         self.words, self._parts, self._done = words, parts, 0
         self._first: tuple[float, float] | None = None
         self._share = 0.0
@@ -167,7 +167,7 @@ def progress(words: str = "", parts: int = 1) -> Iterator[Task]:
 
 
 def tasks_in_words() -> str:
-    """What the main thread is doing, the outermost task first; empty if it says nothing."""
+    """The tasks of the main thread, the outermost first; empty if it states none."""
     return " | ".join(filter(None, map(str, list(_tasks))))
 
 

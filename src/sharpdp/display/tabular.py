@@ -1,4 +1,4 @@
-"""What answers have in common: pictures, rows with names, tables for other programs (CSV, LaTeX, ...)."""
+"""Common parts of answers: pictures, rows with names, tables for other programs (CSV, LaTeX, ...)."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class NotedTable(Tabular):
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """What the columns mean, and what must be true: a label and a sentence each."""
+        """Meanings of the columns, and conditions: a label and a sentence each."""
         raise NotImplementedError
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -221,7 +221,7 @@ class NotedTable(Tabular):
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What the table is about, in one line.
+        """The subject of the table, in one line.
 
         Returns:
             What stands above it.

@@ -29,7 +29,7 @@ LARGER = (8.0, 11.0, 16.0, 22.0, 32.0)
 
 @dataclass(frozen=True)
 class Collection:
-    """What is collected: honest reports of some categories, in some rounds."""
+    """A data collection: honest reports of some categories, in some rounds."""
 
     users: int
     rounds: int

@@ -204,7 +204,7 @@ FORMULA_CURVES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
 
 
 def _value(formula: Formula, run: Mechanism, at: float) -> float:
-    """What a formula says; infinite where it says nothing."""
+    """The value of a formula; infinite where it says nothing."""
     try:
         return formula(run, at)
     except (Inapplicable, NotCertified):

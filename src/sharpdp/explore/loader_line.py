@@ -1,4 +1,4 @@
-"""What a line of code says about batches: a DataLoader, a shuffle buffer, Opacus. Nothing is executed.
+"""Batches by a line of code: a DataLoader, a shuffle buffer, Opacus. Nothing is executed.
 
 Only what is written in the line counts: a name instead of a number is left open, and what the line does
 not settle is refused. A seed that is written out and closer to zero than 2^32 can be found by trying: the
@@ -52,7 +52,7 @@ LONGEST = 2000
 
 @dataclass(frozen=True)
 class LoaderLine:
-    """What a line of code says: the batch scheme in the words of the command line, and why.
+    """The batch scheme of a line of code, in the words of the command line, and the reason.
 
     Args:
         words: Words of a batch scheme, such as {"batches": "shuffled", "drop_last": True}; sizes only

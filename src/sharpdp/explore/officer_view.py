@@ -94,7 +94,7 @@ def reports(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def risk(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What an attacker could do with everything together, in sentences.
+    """Risks of an attack on everything together, in sentences.
 
     Args:
         fields: plan (of the total), prior (how likely the attacker thinks that a person is in the data).
@@ -143,7 +143,7 @@ def _deltas(checked: Verification) -> Iterator[float]:
 
 
 def _verdict(content: str) -> str:
-    """What is wrong with a report that is not counted: its verdict, or that it is over the budget."""
+    """The reason why a report is not counted: its verdict, or that it is over the budget."""
     try:
         found = verify(content).verdict
     except SharpDPError:
@@ -173,7 +173,7 @@ def _together(answers: list[Guarantee], delta: float) -> Plan:
 
 
 def _checked_ledger(name: str, content: str) -> dict[str, Any]:
-    """What a ledger says and whether its lines hold together."""
+    """The contents of a ledger, and whether its lines hold together."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "budget.jsonl"
         path.write_text(f"{content}\n", "utf-8")
@@ -193,7 +193,7 @@ def _checked_ledger(name: str, content: str) -> dict[str, Any]:
 
 
 def _ledger_data(kept: Ledger) -> dict[str, Any]:
-    """What the page shows of a ledger."""
+    """The data of a ledger that the page shows."""
     left = kept.remaining()
     return {
         "lines": [entry.describe() for entry in kept.entries],

@@ -211,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
             self._stream({"name": name, "fields": fields})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What http.server itself refuses, such as other methods, in the words and headers of this page.
+        """Refusals of http.server itself, such as other methods, in the words and headers of this page.
 
         Args:
             code: The status.

@@ -69,7 +69,7 @@ class Answers:
     """
 
     def __init__(self, pool: Pool, most: int = LARGEST_CACHE) -> None:
-        """Keep at most so many characters."""
+        """Keep at most this many characters."""
         self._pool, self._most, self._size = pool, most, 0
         self._kept: OrderedDict[str, list[str]] = OrderedDict()
         self._running: dict[str, Running] = {}

@@ -18,7 +18,7 @@ __all__ = ["as_command", "as_python", "code", "snippets"]
 
 
 def code(plan: Plan) -> dict[str, Any]:
-    """What the page offers to paste and save about a plan; nothing if it cannot be written."""
+    """The texts of a plan to paste and save; none if it cannot be written."""
     forms = snippets(plan)
     return {"snippets": forms, "plan": plan.to_dict()} if forms else {}
 
@@ -188,7 +188,7 @@ print(engine.accountant.guarantee.epsilon(delta={delta!r}))
 
 
 def _passes(run: DPSGD) -> int:
-    """How often the loader of Opacus is gone through: epochs, or steps over those of a pass."""
+    """The number of passes through the loader of Opacus: epochs, or steps over steps per pass."""
     scheme: Any = run.batches
     if getattr(scheme, "epochs", None) is not None:
         return int(scheme.epochs)

@@ -41,7 +41,7 @@ SLOW = ("kept bins", "with replacement", "shuffled", "shuffled, one left out")
 
 
 def loader(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a pasted line says, the row of its loader, and what would make it better.
+    """The reading of a pasted line, the row of its loader, and what would make it better.
 
     Args:
         fields: loader (a line of code), noise_multiplier, dataset_size, batch_size, epochs, delta.
@@ -112,7 +112,7 @@ def noise(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _read(fields: Mapping[str, Any]) -> LoaderLine:
-    """What the pasted line says; nothing if there is none, or if it cannot be read."""
+    """The reading of the pasted line; None if there is none, or if it cannot be read."""
     line = text(fields, "loader")
     try:
         return read_loader(line) if line else LoaderLine()

@@ -81,7 +81,7 @@ class Worker:
         self._process.stdin.flush()
 
     def next_message(self, seconds: float) -> Message | None:
-        """The next line of the answer; None if there is none in so many seconds.
+        """The next line of the answer; None if there is none within `seconds`.
 
         Raises EOFError if the process has ended.
         """
@@ -116,7 +116,7 @@ class Pool:
     """Some processes, each of which answers one question at a time; further questions wait in line."""
 
     def __init__(self, size: int | None = None) -> None:
-        """Start so many processes; None for one more than there are processors."""
+        """Start this many processes; None for one more than there are processors."""
         self._idle: list[Worker] = []  # the one used last is taken first: it has most at hand
         self._all: set[Worker] = set()
         self._line: list[Place] = []

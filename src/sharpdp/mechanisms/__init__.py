@@ -1,4 +1,4 @@
-"""What is run, as frozen data: noise, local randomizers, training, and their compositions."""
+"""Mechanisms as frozen data: noise, local randomizers, training, and their compositions."""
 
 from sharpdp.mechanisms.composed import Adjacency, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation

@@ -1,4 +1,4 @@
-"""What every mechanism can do, for which neighbors, and what it makes: repetitions, sequences, groups.
+"""The base of all mechanisms, their neighbors, and compositions: repetitions, sequences, groups.
 
 Composition is only written down here; it is never expanded and never analyzed.
 """
@@ -37,7 +37,7 @@ MOST_DESCRIBED = 4
 """A longer sequence is described by its first parts."""
 
 MOST_RECORDS = 1000
-"""Larger groups are refused: with so many records sampling hides next to nothing of a group."""
+"""Larger groups are refused: sampling hides next to nothing of a group of this size."""
 
 NO_NOISE = "Without noise there is no privacy to account for."
 NOTHING = "no release"
@@ -127,7 +127,7 @@ def common(every: Iterable[tuple[Adjacency, ...]]) -> tuple[Adjacency, ...]:
 
 
 class Mechanism(HintedKeywords, ABC):
-    """What is run on the data: frozen data about it, without any analysis.
+    """A mechanism that is run on the data: frozen data about it, without any analysis.
 
     ``mechanism * 10`` runs it ten times, ``a + b`` runs one after the other, each with fresh
     randomness. The later ones may be chosen after seeing the results of the earlier ones, as
@@ -156,7 +156,7 @@ class Mechanism(HintedKeywords, ABC):
 
     @property
     def _group_adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those of `adjacencies` for which groups of records are accounted."""
+        """The notions among `adjacencies` for which groups of records are accounted."""
         return self.adjacencies
 
     def adjacency(self, adjacency: Adjacency | str | None = None) -> Adjacency:
@@ -197,7 +197,7 @@ class Mechanism(HintedKeywords, ABC):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What must be ensured of how it is run, besides the conditions of the theorems on its parts.
+        """Conditions on how it is run, besides the premises of the theorems on its parts.
 
         >>> from sharpdp.mechanisms.elementary import Gaussian, PureDP
         >>> (Gaussian(1.0) * 3).holds_when
@@ -209,7 +209,7 @@ class Mechanism(HintedKeywords, ABC):
 
     @property
     def _draws(self) -> tuple[str, ...]:
-        """What a run draws at random besides noise, such as "their batches"; empty if nothing."""
+        """Random draws of a run besides noise, such as "their batches"; empty if there are none."""
         return ()
 
     def parts(self) -> Parts:
@@ -299,7 +299,7 @@ class Repeated(Mechanism):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What the repeated mechanism needs, and that its runs draw batches independently."""
+        """The conditions of the repeated mechanism, and that its runs draw batches independently."""
         return (*self.mechanism.holds_when, *independently_drawn(self.parts()))
 
     def describe(self) -> str:
@@ -370,7 +370,7 @@ class Sequence(Mechanism):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What its mechanisms need, and that they draw their batches independently."""
+        """The conditions of its mechanisms, and that they draw their batches independently."""
         own = (condition for each in self.mechanisms for condition in each.holds_when)
         return tuple(dict.fromkeys((*own, *independently_drawn(self.parts()))))
 
@@ -475,7 +475,7 @@ class Grouped(Mechanism, Generic[Run]):
 
 
 def drawn_by(parts: Parts) -> tuple[str, ...]:
-    """What these parts draw at random besides noise, each once.
+    """Random draws of these parts besides noise, each named once.
 
     >>> from sharpdp.mechanisms.elementary import Laplace, PureDP
     >>> drawn_by((Laplace(1.0) + PureDP(1.0)).parts())

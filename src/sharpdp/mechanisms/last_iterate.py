@@ -28,7 +28,7 @@ ROOT_TWO = 1.4142135623730952
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothLoss(HintedKeywords):
-    """What is known about a loss, for every possible record: constants, not estimates.
+    """Constants of a loss that hold for every possible record; no estimates.
 
     The step minimizes the mean of the losses of a batch plus regularization / 2 times the squared norm of
     the parameters. The penalty is the same for all data sets, so it affects the contraction of a
@@ -319,7 +319,7 @@ class LastIterate(BatchQueries[Scheme]):
 
     @property
     def label(self) -> str:
-        """What is released, over which batches."""
+        """The release and its batches, in words."""
         known = "" if self.loss is not None else ", any loss"
         return f"last iterate, {self.batches.label}{known}"
 

@@ -1,4 +1,4 @@
-"""What each user runs on their own record: randomized response, noise, or any table of chances."""
+"""Local randomizers, run by each user: randomized response, noise, or any table of probabilities."""
 
 import math
 from dataclasses import dataclass

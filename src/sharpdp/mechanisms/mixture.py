@@ -91,7 +91,7 @@ class Mixture(Mechanism):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What its components need."""
+        """The conditions of its components."""
         every = (condition for each in self.components for condition in each.holds_when)
         return tuple(dict.fromkeys(every))
 
@@ -106,7 +106,7 @@ class Mixture(Mechanism):
 
     @property
     def _group_adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those that all components share and for which groups are accounted."""
+        """The notions that all components share and for which groups are accounted."""
         parts = (part for component in self.components for part, _ in component.parts())
         return common(part._group_adjacencies for part in parts)
 

@@ -106,7 +106,7 @@ class BestOf(Mechanism):
 
     @property
     def holds_when(self) -> tuple[str, ...]:
-        """What one run needs, and that all runs draw their batches independently."""
+        """The conditions of one run, and that all runs draw their batches independently."""
         twice = (self.run * 2).parts()
         return tuple(dict.fromkeys((*self.run.holds_when, *independently_drawn(twice))))
 
@@ -121,7 +121,7 @@ class BestOf(Mechanism):
 
     @property
     def _group_adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those of what is run for which groups are accounted."""
+        """The notions of one run for which groups are accounted."""
         return common(part._group_adjacencies for part, _ in self.run.parts())
 
     @property

@@ -75,7 +75,7 @@ class ShuffledReports(Mechanism):
         local_epsilon: the epsilon of one report; 0, or 1e-6 to 30. None (default) takes that of the
             randomizer, which must be given then.
         rounds: number of repetitions with fresh randomness, at least 1 (default).
-        population: number of users from whom those of each round are drawn without replacement; only the
+        population: number of users from whom each round draws without replacement; only the
             shuffler may know which. At least ``users`` and 2, at most 10^12. None (default) if the
             same users report in every round.
         randomizer: "shared" (default), "individual", or a randomizer.

@@ -104,11 +104,11 @@ class ShuffledGroups(Mechanism):
 
     @property
     def groups(self) -> tuple[ReportsOfGroup, ...]:
-        """What the users of each group are guaranteed, as mechanisms."""
+        """The mechanism for the users of each group."""
         return tuple(ReportsOfGroup(self, index) for index in range(len(self.users)))
 
     def group(self, index: int) -> ReportsOfGroup:
-        """What the users of one group are guaranteed, as a mechanism.
+        """The mechanism for the users of one group.
 
         Args:
             index: which group, counted from 0.
@@ -158,7 +158,7 @@ class ShuffledGroups(Mechanism):
 
     @property
     def kind(self) -> str:
-        """What is known about the randomizers, in words."""
+        """The knowledge about the randomizers, in words."""
         if self.categories is None:
             return "one randomizer in each group"
         return f"{self.categories:,} categories"
@@ -166,7 +166,7 @@ class ShuffledGroups(Mechanism):
 
 @dataclass(frozen=True)
 class ReportsOfGroup(Mechanism):
-    """What shuffled reports of several groups guarantee to the users of one group.
+    """Shuffled reports of several groups, as a mechanism for the users of one group.
 
     It is made by `ShuffledGroups.group`. Neighbors: the record of one user of this group is replaced.
 

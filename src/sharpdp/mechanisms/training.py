@@ -88,9 +88,9 @@ class BatchQueries(Mechanism, Generic[Scheme]):
 
     DP-SGD is the special case in which the queries are clipped gradients divided by the clipping norm;
     conversely, every query is the gradient of some (linear) loss. So the two are equally private, and
-    `parts` are those of DP-SGD.
+    `parts` are the same as for DP-SGD.
 
-    The adjacencies are those of the scheme: zero-out and replace-one for every scheme, and add/remove
+    The batch scheme determines the adjacencies: zero-out and replace-one for every scheme, and add/remove
     where every example is sampled independently. Add/remove is the default over Poisson batches without
     a ``dataset_size``, zero-out over all others.
 

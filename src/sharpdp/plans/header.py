@@ -1,4 +1,4 @@
-"""What a document says about itself: project, data set, people and version. No number depends on it."""
+"""The header of a document: project, data set, people and version. No number depends on it."""
 
 from __future__ import annotations
 

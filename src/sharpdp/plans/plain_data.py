@@ -71,7 +71,7 @@ def answer_curve(
 def summed_curve(
     *, curves: tuple[RenyiCurve, ...], counts: tuple[int, ...], name: str = "unnamed"
 ) -> RenyiCurve:
-    """The sum of some Renyi curves, each so many times."""
+    """The sum of some Renyi curves, each with a count."""
     listed: dict[str, Any] = {"curves": curves, "counts": counts}
     for title, entries in listed.items():
         if not isinstance(entries, list | tuple) or not entries:
@@ -140,7 +140,7 @@ def arguments(made: Maker) -> dict[str, inspect.Parameter]:
 
 
 def _bound_of(annotation: Any) -> Any:
-    """What fits where a class leaves a kind open, such as that of its batch scheme."""
+    """The bound of a type variable, such as that of a batch scheme; other annotations as they are."""
     return annotation.__bound__ if isinstance(annotation, TypeVar) else annotation
 
 

@@ -59,7 +59,7 @@ PLAIN: dict[Any, Schema] = {
 
 @dataclass(frozen=True)
 class Plan(HintedKeywords):
-    """What is run, for which neighbors, and the deltas at which epsilon is asked for.
+    """A plan: a mechanism, the neighbors, and the deltas at which epsilon is asked for.
 
     Args:
         mechanism: What is run; at most 10,000 different parts.

@@ -135,7 +135,7 @@ def save(guarantee: Guarantee, path: str | Path, *, draw: Callable[..., Axes] = 
 
 
 def _run(guarantee: Guarantee) -> str:
-    """What was run, and for which neighbors."""
+    """The mechanism and its neighbors, in words."""
     return f"{guarantee.mechanism.describe()}; {guarantee.neighbors}"
 
 
@@ -154,13 +154,13 @@ def _gaussian_tradeoff(mu: float, fpr: Array) -> Array:
 
 
 def _label(guarantee: Guarantee) -> str:
-    """What the band is: enclosed on both sides, or on the upper side of epsilon only."""
+    """The label of the band: enclosed on both sides, or on the upper side of epsilon only."""
     sides = "bracket" if guarantee.lower_derivations else "bound, no lower side is known"
     return f"{guarantee.mechanism.label}: {sides}, {guarantee.rigor}"
 
 
 def _references(axes: Axes, across: Array, perfect: Array, gaussian: Array, mu: float) -> None:
-    """What the band is compared with: perfect privacy, and Gaussian noise."""
+    """Curves beside the band: perfect privacy, and Gaussian noise."""
     axes.plot(
         across, perfect, color=GRAY, linewidth=1.0, dashes=(1.5, 1.5), label="perfect privacy"
     )

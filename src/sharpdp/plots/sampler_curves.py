@@ -1,4 +1,4 @@
-"""What each choice of batches costs: the epsilon of every scheme as a bar between its two bounds."""
+"""The cost of batch schemes: the epsilon of each as a bar between its two bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to change to reach a target: the value of one unknown, on the safe side.
+"""Calibration: the value of one unknown that reaches a target, on the safe side.
 
 `calibrate(template, ...)` takes a function from the unknown to a mechanism and finds the value at which
 the upper side of the target quantity just stays within the target. The unknown may make the mechanism
@@ -54,7 +54,7 @@ MOST_TRIALS, FINE_TRIALS = 120, 6
 NEAR, NEARER, BEHIND, CLOSEST = 0.5, 0.1, 4.0, 10.0
 """A trial is near the target if the logarithm of its ratio to it is below the first. A derivation is far
 behind the best one there if it is above it by the second, for fine answers by the last times their width
-instead, and by so many times the trial's own distance."""
+instead, and by this factor of the trial's own distance."""
 
 NEAR_GUESS, FARTHEST_GUESS = 0.08, 3.0
 """Rough trials go on until one is so near the target; a guess farther off is given up."""
@@ -145,7 +145,7 @@ def calibrate(
 
 
 class Calibrated:
-    """What a calibrated number says about itself."""
+    """A calibrated number, with its target and answer."""
 
     relative_error: float
     """The part that was asked for."""
@@ -206,7 +206,7 @@ class Reading:
 
     @property
     def sharpness(self) -> float:
-        """The quantity moves by so many times the relative change of the unknown, in usual settings."""
+        """The usual factor between relative changes of the unknown and of the quantity."""
         return 0.5 if self.target.quantity == "epsilon" and self.target.limit > 0.0 else 4.0
 
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
@@ -248,7 +248,7 @@ class Reading:
         return max(over, _delta_over(answer.delta(epsilon=limit), delta)[1])
 
     def reads_as(self, mechanism: Mechanism) -> Reading:
-        """The same, with the target read off any answer as it is off that about this mechanism."""
+        """This question, with the target read off any answer as off the one about this mechanism."""
         guarantee = self._one_sided(mechanism, FIRST_WIDTH, Side.UPPER)
         return replace(self, direct=self._is_direct(guarantee))
 
@@ -277,7 +277,7 @@ class Reading:
     def _one_sided(self, mechanism: Mechanism, width: float, side: Side) -> Guarantee:
         """The guarantee by the derivations of one side alone.
 
-        Its pairs are those of an answer of standard width, which is to meet the target, too.
+        It has the pairs of an answer of standard width, which is to meet the target, too.
         """
         notion = mechanism.adjacency(self.adjacency)
         width_of_pairs = max(width, STANDARD_WIDTH)
@@ -703,7 +703,7 @@ class Search:
     def _reopened(
         self, a: float, b: float, width: float, inside: float, outside: float
     ) -> tuple[float, float]:
-        """The same straddle with finer brackets, widened until it is one again.
+        """A straddle with finer brackets, widened until it is one again.
 
         By steps that double, since rough answers may be far off, but not beyond the first two ends
         before these were tried.

@@ -69,7 +69,7 @@ class Row:
 
     @property
     def rigor_words(self) -> str:
-        """What stands behind the value, in a few words: of a bound of others, who states it."""
+        """The rigor of the value in a few words; a bound of others names who states it."""
         return self.rigor.by([self.stated_by] if self.stated_by else [])
 
     @property
@@ -173,7 +173,7 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
         return rows[-1] if side is Side.LOWER else rows[0]
 
     def __repr__(self) -> str:
-        """What is compared, in one short line."""
+        """The question of the comparison, in one short line."""
         about = f"{self.quantity} at {self.given}={self.at:g} by {len(self.rows)} bounds"
         return notebook.shortened(f"<Comparison: {about} | {self.mechanism.describe()}>")
 
@@ -340,7 +340,7 @@ def _declined(guarantee: Guarantee) -> dict[str, str]:
 def _from_derivation(
     guarantee: Guarantee, derivation: Derivation, side: Side, given: str, at: float
 ) -> Row:
-    """What one derivation gives on its own."""
+    """The row of one derivation alone."""
     alone, bounds = guarantee.only(derivation), derivation.bounds
     is_lower = side is Side.LOWER
 
@@ -363,7 +363,7 @@ def _from_derivation(
 
 
 def _from_formula(formula: Formula, mechanism: Mechanism, at: float, adjacency: Adjacency) -> Row:
-    """What one published formula gives; those for epsilon divide by delta or take its logarithm."""
+    """The row of one published formula; a formula for epsilon divides by delta or takes its logarithm."""
     if at == 0.0:
         number, reason = None, "delta is 0, and the formula needs one above 0"
     else:

@@ -1,4 +1,4 @@
-"""What each choice of batches costs: `compare_samplers(noise_multiplier=..., dataset_size=..., ...)`.
+"""The cost of batch schemes: `compare_samplers(noise_multiplier=..., dataset_size=..., ...)`.
 
 The same training run over every batch scheme, each accounted as it is: epsilon at one delta, and how
 many times that of Poisson batches. Owns the table; the numbers come from `account`.
@@ -153,7 +153,7 @@ class SamplerComparison(NamedRows[SamplerRow], Tabular, Plotted):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What may surprise in the table, with the reason; none if nothing does."""
+        """Remarks on surprising rows of the table, with the reason; none if there are none."""
         rows = {row.name: row for row in self.rows if row.adjacency is Adjacency.ZERO_OUT}
         if "fixed size" not in rows or BASIS not in rows:
             return ()
@@ -336,7 +336,7 @@ def sampler_rows(
 ) -> Iterator[SamplerRow]:
     """The rows of `compare_samplers` as they are computed, Poisson batches first.
 
-    Arguments and errors are those of `compare_samplers`; sizes are checked when batches are made. If
+    Arguments and errors are as in `compare_samplers`; sizes are checked when batches are made. If
     `names` is given, only the schemes with these names are computed; without Poisson batches among them,
     the rows have no ratio.
     """

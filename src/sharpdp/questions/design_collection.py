@@ -28,7 +28,7 @@ LOCAL_EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
 
 @dataclass(frozen=True)
 class DesignRow:
-    """What one local epsilon gives: its privacy in three cases, and its accuracy in two.
+    """The row of one local epsilon: its privacy in three cases, and its accuracy in two.
 
     Args:
         local_epsilon: Budget of one report.
@@ -88,7 +88,7 @@ class CollectionDesign(Rows[DesignRow], NotedTable, Plotted):
     rows: tuple[DesignRow, ...] = field(repr=False)
 
     def describe(self) -> str:
-        """What is collected, in one line.
+        """The collection, in one line.
 
         Returns:
             The numbers of users, rounds and categories, and delta.
@@ -131,7 +131,7 @@ class CollectionDesign(Rows[DesignRow], NotedTable, Plotted):
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """What the columns mean, and what must be true: a label and a sentence each."""
+        """Meanings of the columns, and conditions: a label and a sentence each."""
         left = reporting(self.users, self.drop_outs)
         again = (
             ""
@@ -179,7 +179,7 @@ class CollectionDesign(Rows[DesignRow], NotedTable, Plotted):
     def plot(self, ax: Any = None, *, title: str | None = "auto") -> Any:
         """Draw central epsilon and the error of a share against the local epsilon (extra `plots`).
 
-        The axes are those of epsilon; those of the error share the horizontal one.
+        The axes of epsilon; the axes of the error share the horizontal one.
         """
         from sharpdp.plots.collections import collection
 

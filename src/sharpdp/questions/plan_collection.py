@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Kind = type[VectorRandomizer]
 
 SHARES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""One of so many clients reports in a round."""
+"""One of this many clients reports in a round."""
 
 MOST_ROWS = 4
 """So many of the most promising ways to report are certified, and the best one of each randomizer."""
@@ -129,7 +129,7 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
         return self.rows[0]
 
     def describe(self) -> str:
-        """What is collected, in one line.
+        """The collection, in one line.
 
         Returns:
             The numbers of clients and coordinates, and the target.
@@ -171,12 +171,12 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
         ]
 
     def _errors(self, row: PlanRow) -> tuple[float, ...]:
-        """What is shown of the errors: that of one round before that of all."""
+        """The errors to show: that of one round before that of all."""
         return (row.error,) if self.diameter is None else (row.round_error, row.error)
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """What the columns mean, and what must be true: a label and a sentence each."""
+        """Meanings of the columns, and conditions: a label and a sentence each."""
         mean = "root mean squared error (l2 norm) of the estimated mean of all clients"
         errors = (
             (("error", f"{mean}, at most."),)
@@ -237,7 +237,7 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be collected: everything that was asked but the target."""
+    """A collection to be planned: all arguments but the target."""
 
     clients: int
     dimension: int
@@ -306,7 +306,7 @@ class Task:
         return self.radius * stretch
 
     def error(self, randomizer: VectorRandomizer, users: int, rounds: int) -> float:
-        """What the plan makes small."""
+        """The error that the plan makes small."""
         if self.diameter is None:
             return self.round_error(randomizer, users)
         from sharpdp.learn import CLDPSGD
@@ -398,7 +398,7 @@ def _task(
     diameter: object,
     bits: object,
 ) -> Task:
-    """What was asked, checked."""
+    """The checked arguments."""
     from sharpdp.learn.randomizers.validation import checked_norm, dimensions
 
     number = count(clients=clients, least=2, hint="It counts the clients that may report.")

@@ -1,4 +1,4 @@
-"""What an attacker can do with a release, as probabilities that people understand: `answer.risk()`.
+"""Risks of a release, as probabilities that people understand: `answer.risk()`.
 
 Everything here is read off the trade-off curve of an answer, so that it is as certified as epsilon is.
 """
@@ -47,7 +47,7 @@ ASSUMPTIONS = {
 
 @dataclass(frozen=True, repr=False)
 class Risk(Shown, Plotted):
-    """What an attacker can do with a release: five probabilities, each a Bracket.
+    """Risks of a release: five probabilities of a successful attack, each a Bracket.
 
     Made by `Guarantee.risk`. Print it for sentences; `assumptions` says what each number assumes.
 
@@ -79,7 +79,7 @@ class Risk(Shown, Plotted):
 
     @property
     def assumptions(self) -> dict[str, str]:
-        """What each of the numbers assumes, by its name."""
+        """Assumptions of the numbers, by their names."""
         return {name: ASSUMPTIONS[name] for name in self.brackets}
 
     @property

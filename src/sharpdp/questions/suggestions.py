@@ -1,4 +1,4 @@
-"""What to change for a smaller epsilon: `account(run).suggestions(delta=...)`.
+"""Changes that make epsilon smaller: `account(run).suggestions(delta=...)`.
 
 A suggestion is a sentence with numbers, each an upper end that `account` gives for the changed run.
 """
@@ -49,7 +49,7 @@ def suggested(guarantee: Guarantee, delta: float) -> tuple[str, ...]:
 
 
 def _of_the_shuffle(scheme: ShuffledBatches) -> list[tuple[str, BatchScheme]]:
-    """What can be changed while batches are still shuffled."""
+    """Changes that keep batches shuffled."""
     words, better = [], scheme
     if scheme.order == "kept":
         better = replace(better, order="redrawn")
@@ -64,7 +64,7 @@ def _of_the_shuffle(scheme: ShuffledBatches) -> list[tuple[str, BatchScheme]]:
 def _gain(
     guarantee: Guarantee, run: DPSGD, words: str, scheme: BatchScheme, delta: float
 ) -> str | None:
-    """What a change gains, in a sentence; None if that is next to nothing, or no theorem covers it."""
+    """The gain of a change in a sentence; None if it is next to nothing, or no theorem covers it."""
     try:
         answer = account(
             replace(run, batches=scheme),

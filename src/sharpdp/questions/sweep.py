@@ -142,7 +142,7 @@ def _values(name: str, values: Iterable[Value]) -> tuple[Value, ...]:
 @underflow_is_zero_in_methods
 @dataclass(frozen=True, eq=False)
 class Sweep(Tabular):
-    """What is known about the privacy of many runs; each method answers one question for all of them.
+    """Guarantees of many runs; each method answers one question for all of them.
 
     Made by `sweep`. An answer is a Bracket of arrays with one axis for each setting; if the question is
     about an array, such as several deltas, its axes follow.
@@ -388,7 +388,7 @@ Settings = tuple[Mechanism, Adjacency, float, int]
 
 
 def _settings(guarantee: Guarantee) -> Settings:
-    """What a worker needs to make the guarantee again."""
+    """The settings with which a worker makes the guarantee again."""
     return (
         guarantee.mechanism,
         guarantee.adjacency,
@@ -434,7 +434,7 @@ def _compositions(guarantees: Iterable[Guarantee]) -> list[Composition]:
 
 
 def _context(contexts: list[str]) -> str:
-    """What all answers say about themselves; of different ones what was asked, and how many there are."""
+    """The context that all answers share; if they differ, the question and their number."""
     if len(set(contexts)) == 1:
         return contexts[0]
     asked = contexts[0].split(" | ")[0]

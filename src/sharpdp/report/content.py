@@ -37,8 +37,9 @@ from sharpdp.report.results import (
     VERIFY,
     Audited,
     Results,
+    as_json,
     checklist,
-    to_json,
+    of_answer,
 )
 from sharpdp.report.words import (
     attacker_goal,
@@ -187,7 +188,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def header_rows(results: Results) -> list[tuple[str, str]]:
-    """What the report says about itself, the date included: a name and a text each."""
+    """The header of the report, the date included: a name and a text each."""
     rows = results.header.rows()
     return rows if results.date is None else [*rows, ("date", results.date)]
 
@@ -199,7 +200,7 @@ def _drawn(run: Mechanism) -> list[Section]:
 
 
 def _audited(results: Results) -> list[Section]:
-    """What audits of the run found, if there were any."""
+    """Results of audits of the run, if there are any."""
     lines: list[str] = []
     for audit in results.audits:
         verdict = {True: "no contradiction", False: "CONTRADICTION", None: "nothing was tested"}
@@ -242,7 +243,7 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
 
 
 def _short_answer(results: Results) -> list[str]:
-    """What was run, epsilon, and what they mean, in four sentences."""
+    """The run, its epsilon, and their meaning, in four sentences."""
     guarantee = results.guarantee
     delta, epsilon = results.epsilons[0]
     lines = [f"What was run: {guarantee.mechanism.describe()}."]
@@ -281,7 +282,7 @@ def _best_attack(fpr: float, tpr: Bracket, members: str, reached: str = "") -> s
 
 
 def _factor(epsilon: float, delta: float) -> list[str]:
-    """What (epsilon, delta) says about any outcome, where the factor can be pictured."""
+    """The meaning of (epsilon, delta) for any outcome, where the factor can be pictured."""
     if epsilon > 20.0:  # beyond, e^epsilon is no factor that anyone pictures
         return []
     safe = in_digits(epsilon, ROUND_CEILING)
@@ -329,7 +330,7 @@ def _reading(results: Results) -> tuple[str, ...]:
 
 
 def _attacks(results: Results) -> list[str]:
-    """What the trade-off curve means for an attacker, in words."""
+    """The meaning of the trade-off curve for an attacker, in words."""
     guarantee = results.guarantee
     goal, members = attacker_goal(guarantee.adjacency, guarantee.group_size)
     lines = [
@@ -509,53 +510,23 @@ def render(
         allowed = ", ".join(map(repr, FORMATS))
         ask = hint(str(format), FORMATS)
         raise InvalidArgument(f"format must be one of {allowed}; got {short_repr(format)}.{ask}")
-    asked: dict[str, Any] = {"delta": delta, "date": date, "audits": audits, "header": header}
+    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     if format == "html":
         from sharpdp.report.html import page
 
-        return Page(page(Results.of(guarantee, **asked)))
+        return Page(page(results))
     if format == "model-card":
         from sharpdp.report.model_card import model_card as write
     elif format == "registry":
         from sharpdp.report.registry_entry import registry_text as write
     else:
-        writers = {"text": text, "markdown": markdown, "json": to_json}
-        return writers[format](guarantee, **asked)
-    return write(Results.of(guarantee, **asked))
+        write = {"text": as_text, "markdown": as_markdown, "json": as_json}[format]
+    return write(results)
 
 
-def text(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> str:
-    """The report on an answer as plain text.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print as YYYY-MM-DD; none is printed by default.
-        audits: Results of audits of this run, which the report tells of.
-        header: What the report says about itself: a mapping of the fields of `plans.Header`.
-
-    Returns:
-        The report, in lines of at most 88 characters where they can be broken.
-
-    Raises:
-        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-
-    >>> from sharpdp.questions.account import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> print(text(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
-    Privacy report
-    """
+def as_text(results: Results) -> str:
+    """The report on an answer as plain text, in lines of 88 characters where they can be broken."""
     lines = [TITLE, "=" * len(TITLE)]
-    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     first, *others = sections(results)
     if rows := header_rows(results):
         lines += [*_plain(Section("", (Table(("", ""), tuple(rows)),))), ""]
@@ -591,38 +562,9 @@ def _plain(section: Section) -> list[str]:
     return lines
 
 
-def markdown(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> str:
-    """The report on an answer as Markdown.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print as YYYY-MM-DD; none is printed by default.
-        audits: Results of audits of this run, which the report tells of.
-        header: What the report says about itself: a mapping of the fields of `plans.Header`.
-
-    Returns:
-        The report; the picture of the trade-off curve is part of it.
-
-    Raises:
-        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-
-    >>> from sharpdp.questions.account import account
-    >>> from sharpdp.mechanisms import Gaussian
-    >>> print(markdown(account(Gaussian(noise_multiplier=1.0))).splitlines()[0])
-    ## Privacy report
-    """
+def as_markdown(results: Results) -> str:
+    """The report on an answer as Markdown, with the picture of the trade-off curve."""
     lines = [f"## {TITLE}", ""]
-    results = Results.of(guarantee, delta=delta, date=date, audits=audits, header=header)
     first, *others = sections(results)
     if rows := header_rows(results):
         lines += [*_table(("", ""), rows), ""]
@@ -668,7 +610,7 @@ def ends(block: Brackets, bracket: Bracket) -> tuple[str, str]:
 
 
 def _to_sign(block: Boxes, stroke: str) -> list[str]:
-    """What whoever signs fills in, with room for it; the name may be known."""
+    """Lines to fill in when signing; the name may be known."""
     room = {"Name": block.signer or stroke * 24, "Date": stroke * 12, "Signature": stroke * 24}
     return [f"{label}: {room[label]}" for label in SIGNATURE]
 
@@ -689,3 +631,7 @@ def _escaped(entry: str) -> str:
 def _fenced(block: Code) -> str:
     """A text for machines; in JSON every < is written by its number, so that none starts a tag."""
     return block.text.replace("<", "\\u003c") if block.language == "json" else block.text
+
+
+text = of_answer("text", as_text)
+markdown = of_answer("markdown", as_markdown)

@@ -168,7 +168,7 @@ def _headline(results: Results, section: Section) -> str:
 
 
 def _header(rows: Iterable[tuple[str, str]]) -> str:
-    """What the report says about itself."""
+    """The header of the report."""
     entries = "\n".join(
         f"<div><dt>{_escaped(name)}</dt><dd>{_escaped(value)}</dd></div>" for name, value in rows
     )

@@ -82,7 +82,7 @@ def report_fields(form: int = 2) -> Schema:
 
 
 def _run_fields(form: int) -> Schema:
-    """What was run, in words."""
+    """Fields that describe the run in words."""
     return {
         "title": {"description": "Always the same.", "const": "Privacy report"},
         "format": {"description": "Counts changes of this format.", "const": form},
@@ -127,7 +127,7 @@ def _answer_fields() -> Schema:
 
 
 def _evidence_fields() -> Schema:
-    """What the answers rest on, and what is needed to check them."""
+    """Fields for the grounds of the answers, and for checking them."""
     sides = {"type": "array", "items": {"enum": ["lower", "upper"]}, "uniqueItems": True}
     words_or_null = {"type": ["string", "null"], "minLength": 1}
     theorem = {
@@ -215,7 +215,7 @@ Fault = tuple[str, str, Any]
 
 
 def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
-    """What is wrong with some data by a schema, as far as those of reports and ledgers use JSON Schema.
+    """Faults of data by a schema, as far as reports and ledgers use JSON Schema.
 
     Plans, which are referred to, are left to their own reader.
 

@@ -21,7 +21,7 @@ LEFT, TOP = 62, 12
 def svg(points: Points, *, style: str = "") -> str:
     """The band of false-negative rates over false-positive rates as an SVG element.
 
-    Colors are those of classes that a page defines, or of `style`.
+    Colors come from classes that a page defines, or from `style`.
     """
     band = [*((x, high) for x, _, high in points), *((x, low) for x, low, _ in reversed(points))]
     area = " ".join(f"{_across(x):.2f},{_down(y):.2f}" for x, y in band)
@@ -87,7 +87,7 @@ def sketch(points: Points) -> list[str]:
 
 
 def _labels(points: Points) -> list[str]:
-    """What the region below the curve and the line of guessing are, where there is room to say it."""
+    """Labels of the region below the curve and of the line of guessing, where there is room."""
     x, y = _across(0.72), _down(1.0 - 0.72) - 6  # a little above the line of guessing
     along = f'text-anchor="middle" transform="rotate(45 {x} {y})"'
     words = [f'<text x="{x}" y="{y}" {along}>guessing</text>']

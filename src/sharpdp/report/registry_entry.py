@@ -1,6 +1,6 @@
 """An entry for the registry of deployments (OpenDP, NIST), as far as a plan knows it.
 
-The fields are those of the registry's schema (github.com/opendp/deployments-registry-data, after
+The fields follow the registry's schema (github.com/opendp/deployments-registry-data, after
 arXiv 2509.13509). What only the publisher knows is marked as to be filled in.
 """
 
@@ -127,7 +127,7 @@ def registry_text(results: Results) -> str:
 
 
 def _described(results: Results) -> str:
-    """What is released, with the names that the header has."""
+    """The release, with the names in the header."""
     about = results.header
     data = f" Data: {about.data_set}." if about.data_set else ""
     version = f" Version: {about.version}." if about.version else ""

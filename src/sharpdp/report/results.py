@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +50,7 @@ __all__ = [
     "as_json",
     "asked_nothing",
     "checklist",
+    "of_answer",
     "plain",
     "theorems",
     "to_dict",
@@ -85,7 +86,7 @@ class Audited(Protocol):
 
 @dataclass(frozen=True)
 class Results:
-    """What a report says, before it is laid out.
+    """The contents of a report, before it is laid out.
 
     Args:
         guarantee: The answer that is reported.
@@ -186,7 +187,7 @@ class Results:
 
     @cached_property
     def plan(self) -> Plan:
-        """What was asked, as a plan."""
+        """The question as a plan."""
         answer = self.guarantee
         asked = tuple(delta for delta, _ in self.epsilons)
         return Plan(
@@ -234,7 +235,7 @@ def _checked_audits(audits: object) -> list[Audited]:
 
 
 def asked_nothing(guarantee: Guarantee) -> Guarantee:
-    """The same guarantee without the work that earlier questions left, which sharpens later answers."""
+    """The guarantee without the work that earlier questions left, which sharpens later answers."""
     lower, upper = (
         tuple(replace(route, composition=route.composition.fresh()) for route in side)
         for side in (guarantee.lower_derivations, guarantee.upper_derivations)
@@ -255,7 +256,7 @@ def _curve(guarantee: Guarantee) -> Points:
 
 
 def versions() -> dict[str, str]:
-    """What computes answers here."""
+    """Versions of the programs that compute answers here."""
     import scipy
 
     from sharpdp import __version__
@@ -302,15 +303,39 @@ def _end(guarantee: Guarantee, side: Side, derivation: Derivation, delta: float)
     return float(bracket.lower if side is Side.LOWER else bracket.upper)
 
 
-def to_json(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> str:
-    """The report on an answer as JSON; `from_json` gives the guarantee back.
+Written = TypeVar("Written", covariant=True)
+
+
+class OfAnswer(Protocol[Written]):
+    """A form of the report, as a function of the answer that is reported."""
+
+    def __call__(
+        self,
+        guarantee: Guarantee,
+        *,
+        delta: ArrayLike = DELTAS,
+        date: str | None = None,
+        audits: Iterable[Audited] = (),
+        header: Header | Mapping[str, Any] | None = None,
+    ) -> Written: ...
+
+
+def of_answer(name: str, write: Callable[[Results], Written]) -> OfAnswer[Written]:
+    """A form of the report under its public name, with the arguments that all forms have."""
+
+    def written(
+        guarantee: Guarantee,
+        *,
+        delta: ArrayLike = DELTAS,
+        date: str | None = None,
+        audits: Iterable[Audited] = (),
+        header: Header | Mapping[str, Any] | None = None,
+    ) -> Written:
+        return write(Results.of(guarantee, delta=delta, date=date, audits=audits, header=header))
+
+    written.__name__ = written.__qualname__ = name
+    written.__annotations__["return"] = write.__annotations__["return"]
+    written.__doc__ = f"""{write.__doc__}
 
     Args:
         guarantee: The answer to report on, from `account`.
@@ -320,51 +345,23 @@ def to_json(
         header: What the report says about itself: a mapping of the fields of `plans.Header`.
 
     Returns:
-        JSON of several lines that follows `report_schema`.
+        The report.
 
     Raises:
         InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
         WrongType: delta is no number or array of numbers.
         NotCertified: An answer cannot be given with a proof.
     """
-    return as_json(Results.of(guarantee, delta=delta, date=date, audits=audits, header=header))
+    return written
 
 
 def as_json(results: Results) -> str:
-    """The results as JSON."""
+    """The report on an answer as JSON of several lines; `from_json` gives the guarantee back."""
     return json.dumps(as_data(results), indent=2, allow_nan=False) + "\n"
 
 
-def to_dict(
-    guarantee: Guarantee,
-    *,
-    delta: ArrayLike = DELTAS,
-    date: str | None = None,
-    audits: Iterable[Audited] = (),
-    header: Header | Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The report on an answer as plain data for JSON.
-
-    Args:
-        guarantee: The answer to report on, from `account`.
-        delta: Deltas at which epsilon is reported, each in [0, 1): one number or an array.
-        date: Date to print as YYYY-MM-DD; none is printed by default.
-        audits: Results of audits of this run, which the report tells of.
-        header: What the report says about itself: a mapping of the fields of `plans.Header`.
-
-    Returns:
-        The data of `to_json`. Infinite ends are "inf", a missing lower side is None.
-
-    Raises:
-        InvalidArgument: A delta is out of range, date is no date, or the header has no such field.
-        WrongType: delta is no number or array of numbers.
-        NotCertified: An answer cannot be given with a proof.
-    """
-    return as_data(Results.of(guarantee, delta=delta, date=date, audits=audits, header=header))
-
-
 def as_data(results: Results) -> dict[str, Any]:
-    """The results as plain data for JSON."""
+    """The report on an answer as plain data: infinite ends are "inf", a missing lower side is None."""
     guarantee = results.guarantee
     run = guarantee.mechanism
     written = not results.unwritten
@@ -397,7 +394,7 @@ def as_data(results: Results) -> dict[str, Any]:
 
 
 def checklist(results: Results) -> list[str]:
-    """What must be true for the upper ends to hold, one thing to check in each line."""
+    """Conditions of the upper ends, one thing to check in each line."""
     guarantee = results.guarantee
     deciding = [bound for bound, sides in results.decided.items() if Side.UPPER in sides]
     return to_check(
@@ -440,7 +437,7 @@ def _theorems(results: Results) -> list[dict[str, Any]]:
 
 
 def theorems(guarantee: Guarantee) -> dict[str, Any]:
-    """What was run and what the answers rest on, as plain data.
+    """The run and the theorems behind its answers, as plain data.
 
     Args:
         guarantee: The answer, from `account`.
@@ -476,7 +473,7 @@ def plain(guarantee: Guarantee, bracket: Bracket) -> dict[str, Any]:
 
     Returns:
         Its quantity, lower end (None if no lower side is known), upper end and rigor. Infinite ends are
-        "inf"; those of arrays become flat lists.
+        "inf"; ends of arrays become flat lists.
     """
     return {
         "quantity": bracket.quantity,
@@ -491,3 +488,7 @@ def _json(end: Any) -> Any:
     if isinstance(end, np.ndarray):
         return [_json(float(number)) for number in end.ravel()]
     return number_to_data(float(end))
+
+
+to_json = of_answer("to_json", as_json)
+to_dict = of_answer("to_dict", as_data)

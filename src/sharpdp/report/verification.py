@@ -48,7 +48,7 @@ Data = Mapping[str, Any]
 
 
 class Verdict(Enum):
-    """What became of a claim, from the best to the worst.
+    """The verdict on a claim, from the best to the worst.
 
     - CONFIRMED: what is computed now is at least as sharp, so the claim is true.
     - UNCONFIRMED: it may be true, but nothing that was computed now shows it.
@@ -125,7 +125,7 @@ class Judged:
 
 @dataclass(frozen=True, repr=False)
 class Verification(Shown):
-    """What `verify` found out about a report.
+    """The result of verifying a report.
 
     Args:
         findings: Every field that is not confirmed, by its path in the JSON.
@@ -383,7 +383,7 @@ def _version(data: Data) -> str:
 
 
 def _taken(data: Data) -> Iterator[str]:
-    """What the report says about itself, with what is known here."""
+    """Fields that are taken on trust: versions other than the ones here, and the header."""
     here = versions()
     for name, version in data["versions"].items():
         if version != here[name]:
@@ -403,7 +403,7 @@ def _taken(data: Data) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comes of comparing a report with what is computed now."""
+    """A comparison of a report with what is computed now."""
 
     findings: list[Finding]
     brackets: list[Judged]
@@ -486,7 +486,7 @@ class _Judge:
         self._guarantee = asked_nothing(self.now.guarantee)
 
     def of(self, name: str) -> Iterator[Finding]:
-        """What is wrong with the brackets of one field."""
+        """Findings on the brackets of one field."""
         recorded, rebuilt = self.data[name], self.rebuilt[name]
         if isinstance(rebuilt, dict):
             yield from self._judged(f"/{name}", name, recorded, rebuilt)
@@ -504,7 +504,7 @@ class _Judge:
             yield from self._judged(f"/{name}/{index}", name, entry, now)
 
     def _judged(self, place: str, name: str, recorded: Data, rebuilt: Data) -> Iterator[Finding]:
-        """What is wrong with one bracket."""
+        """The finding on one bracket."""
         for label, value in recorded.items():
             if label not in ("lower", "upper"):
                 yield from _differences(f"{place}/{label}", value, rebuilt[label], self.unlike)
@@ -549,7 +549,7 @@ class _Judge:
         return self.exact and not _close(claim, now)
 
     def _elsewhere(self, name: str, recorded: Data) -> Data:
-        """What is computed now where another version asked."""
+        """The brackets that are computed now where another version asked."""
         try:
             answer = self._asked(self._guarantee, name, recorded)
         except Contradiction:
@@ -580,7 +580,7 @@ class _Judge:
 
 
 def _claimed(claim: Interval, known: Interval) -> Verdict:
-    """What a bracket claims, held against one that is known to be true."""
+    """The claim of a bracket, held against one that is known to be true."""
     if _below(claim[1], known[0]) or _below(known[1], claim[0]):
         return Verdict.CONTRADICTED
     if _below(claim[1], known[1]) or _below(known[0], claim[0]):

@@ -1,6 +1,6 @@
-"""What was run in words: the mechanism, whom it protects, how batches are drawn, what the caller owes.
+"""Mechanisms in words: whom they protect, how batches are drawn, what the caller owes.
 
-A sentence per kind, for a reader who has never seen the API; numbers are those of the mechanism.
+A sentence per kind, with the numbers of the mechanism, for a reader who has never seen the API.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ OBLIGATIONS: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 def sentence_for(part: Mechanism) -> str:
-    """What one part does; a subclass of a known kind may do something else."""
+    """One part in a sentence; a subclass of a known kind may do something else."""
     words = RUNS[type(part)](part) if type(part) in RUNS else f"This is {part.describe()}."
     if not part.uses_records:
         return f"{words} No record enters a result."
@@ -272,7 +272,7 @@ def sentence_for(part: Mechanism) -> str:
 
 
 def in_words(mechanism: Mechanism) -> list[str]:
-    """What was run, a sentence for each part.
+    """The run in words, a sentence for each part.
 
     >>> in_words(PureDP(1.0) * 3)
     ['3 times: The result of a mechanism is released that is known only to be 1-DP.']
@@ -334,7 +334,7 @@ def neighbors(adjacency: Adjacency, group_size: int = 1) -> str:
 
 
 def attacker_goal(adjacency: Adjacency, group_size: int = 1) -> tuple[str, str]:
-    """What an attacker wants to know, and whom a successful attack identifies."""
+    """The goal of an attacker, and whom a successful attack identifies."""
     if group_size > 1:
         used = f"whether a group of {group_size} records was used"
         return {
@@ -364,7 +364,7 @@ def attacker_goal(adjacency: Adjacency, group_size: int = 1) -> tuple[str, str]:
 
 
 def unit(mechanism: Mechanism, group_size: int = 1) -> str:
-    """What is protected; for groups, up to that many together.
+    """The protected unit; for groups, up to that many together.
 
     >>> unit(Gaussian(1.0))
     'whatever neighboring inputs differ by'
@@ -467,7 +467,7 @@ def trusted(mechanism: Mechanism) -> list[str]:
 
 
 def _alone(shuffled: list[tuple[ShuffledReports | ApproximateReports, int]]) -> str:
-    """What is left of privacy without a shuffler."""
+    """The privacy that is left without a shuffler."""
     unbounded = [one for one, _ in shuffled if isinstance(one, ApproximateReports)]
     if unbounded:
         kinds = dict.fromkeys(one.randomizer.describe() for one in unbounded)
@@ -492,9 +492,9 @@ def separate(conditions: Iterable[str]) -> list[str]:
 
 
 def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 1) -> list[str]:
-    """What must be true for a guarantee to hold, one thing in each sentence: a checklist to sign.
+    """Conditions of a guarantee, one in each sentence: a checklist to sign.
 
-    `conditions` are those of the theorems that decided the upper ends.
+    `conditions` belong to the theorems that decided the upper ends.
 
     >>> to_check(Gaussian(1.0), ["noise is added; the sensitivity is 1"])[1:3]
     ['Noise is added.', 'The sensitivity is 1.']
@@ -523,7 +523,7 @@ def to_check(mechanism: Mechanism, conditions: Iterable[str], group_size: int = 
 
 
 def obligations(mechanism: Mechanism, group_size: int = 1) -> list[str]:
-    """What is not covered: what the caller owes, and what no report is about."""
+    """Limits of the guarantee: obligations of the caller, and what no report is about."""
     parts = [part for part, _ in _parts(mechanism)]
     lines = [
         words for kinds, words in OBLIGATIONS if any(isinstance(part, kinds) for part in parts)
@@ -579,7 +579,7 @@ def _up(value: float) -> str:
 
 
 def _parts(mechanism: Mechanism) -> Iterable[tuple[Mechanism, int]]:
-    """All parts, those of mixtures included."""
+    """All parts, components of mixtures included."""
     for part, times in mechanism.parts():
         yield part, times
         if isinstance(part, Mixture):

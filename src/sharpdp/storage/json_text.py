@@ -44,7 +44,7 @@ def parsed(text: str, name: str = "text") -> Mapping[str, Any]:
 
 
 def read_by(read: Callable[[str], Any], text: str, name: str, language: str) -> Any:
-    """What a parser makes of a text; whatever stops it is said in a sentence.
+    """The data that a parser reads from a text; whatever stops it is said in a sentence.
 
     Args:
         read: The parser.

@@ -120,7 +120,7 @@ class AllocationRun:
         return float(log_ndtr(self.mu - tilt.cut)) + math.log(self.participations)
 
     def log_known(self, direction: Direction, order: float) -> float:
-        """The moments of tilts, drawn or not; for k > 1 those of k epochs of one in T/k steps.
+        """The moments of tilts, drawn or not; for k > 1 the moments of k epochs of one in T/k steps.
 
         Steps dealt at random into k blocks, one chosen in each, are k of T steps; telling the blocks
         gives more away.
@@ -301,7 +301,7 @@ def _redrawn_below(
 
 
 def _is_single(mu: float, columns: int) -> bool:
-    """Whether noise in so many steps is drawn in single precision."""
+    """Whether noise in this many steps is drawn in single precision."""
     return columns >= FEWEST_SINGLES and mu <= LARGEST_SINGLE_SHIFT
 
 
@@ -433,7 +433,7 @@ def log_symmetric_mean(log_u: Array, chosen: int) -> Array:
 
 
 def log_symmetric_mean_by_coins(log_u: Array, chosen: int) -> Array:
-    """The same by the chance that independent coins show k heads, 0 < k < T.
+    """log of the symmetric mean by the probability that independent coins show k heads, 0 < k < T.
 
     With odds r U_t of heads, e_k r^k = prod (1 + r U_t) Pr[k heads]. r is such that k heads are expected;
     they are then the most likely number, with a chance of at least 0.75 / (4 s + 3), s^2 = sum p (1 - p)

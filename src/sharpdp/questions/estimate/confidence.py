@@ -36,11 +36,11 @@ class Bets:
 def counted(successes: int, draws: int, log_risk: float) -> tuple[float, float]:
     """(lower, upper) of a probability, each end wrong with probability at most e^log_risk.
 
-    The interval of Clopper and Pearson: the lower end is the p at which so many successes or more
-    have probability risk, the upper end the p at which so few or fewer have it.
+    The interval of Clopper and Pearson: the lower end is the p at which this many successes or more
+    have probability risk, the upper end the p at which this many or fewer have it.
 
-    Numerics: the incomplete beta function decides with a margin of 1e-9 of the risk; the ends are
-    those of a bisection on the safe side.
+    Numerics: the incomplete beta function decides with a margin of 1e-9 of the risk; the ends come
+    from a bisection on the safe side.
 
     Source: clopper1934.
 

@@ -52,7 +52,7 @@ MOST_TOKENS = 64
 
 @dataclass(frozen=True)
 class CorrelatedBinsRun(Experiment):
-    """One run over so many kept bins, given by the mechanism."""
+    """One run over some kept bins, given by the mechanism."""
 
     mechanism: CorrelatedNoise
     bins: int
@@ -196,7 +196,7 @@ def _proposal(
 
 @lru_cache(maxsize=4)
 def _one_by_one_moments(mechanism: CorrelatedNoise, bins: int) -> tuple[float, ...]:
-    """Upper ends of the logarithm of the weight of so many tokens, none to the most."""
+    """Upper ends of the logarithm of the weight of some tokens, from none to the most."""
     gram, _ = _scaled(mechanism, bins)
     means = (
         float(np.max(log_sum(held * gram))) - math.log(bins) for held in range(1, MOST_TOKENS + 1)

@@ -199,7 +199,7 @@ def summed(
     executor: Executor | None,
     progress: Progress,
 ) -> Array:
-    """The sums over so many draws; tasks(chunk, size) is a chunk, stage its name in the cache."""
+    """The sums over all draws; tasks(chunk, size) is a chunk, stage its name in the cache."""
     sizes = [min(chunk_samples, samples - start) for start in range(0, samples, chunk_samples)]
     wanted = [
         (chunk, size) for chunk, size in enumerate(sizes) if _key(stage, chunk) not in cache.done

@@ -69,7 +69,7 @@ HALVINGS = 40
 """Halvings of an interval of epsilons: its length is then far below what draws can tell."""
 
 FAR_BELOW, FEWER = 2.0, 16
-"""If the pilot run without the record is so far below the other one, so many times fewer draws do."""
+"""Where the pilot run is below the other one by the first factor, fewer draws do, by the second."""
 
 MOST_SAMPLES = 100_000
 """Draws in each direction unless the caller says, or fewer."""

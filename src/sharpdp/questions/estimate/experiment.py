@@ -126,7 +126,7 @@ class Experiment(Protocol):
 
 
 def by_rows(samples: int, repeats: int, width: int, draw: Callable[[int], Draws]) -> Draws:
-    """Repeat after repeat, in rows of so many normals that fit into memory: sums over the repeats."""
+    """Repeat after repeat, in rows of normals that fit into memory: sums over the repeats."""
     loss, log_density, error = np.zeros((3, samples))
     for _ in range(repeats):
         for part in row_blocks(samples, width):
@@ -138,7 +138,7 @@ def by_rows(samples: int, repeats: int, width: int, draw: Callable[[int], Draws]
 
 
 def row_blocks(rows: int, width: int) -> list[slice]:
-    """Rows of so many numbers in blocks that stay in the cache, one row at least.
+    """Rows of numbers in blocks that stay in the cache, one row at least.
 
     >>> row_blocks(3, 2**17)
     [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
@@ -163,7 +163,7 @@ def log_range(log_moment: float, order: float, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Product:
-    """Independent experiments, each run so many times."""
+    """Independent experiments, each with the number of its runs."""
 
     parts: tuple[tuple[Experiment, int], ...]
 
@@ -282,7 +282,7 @@ class GaussianRun(Experiment):
         return 0
 
     def tilts(self, direction: Direction) -> tuple[Tilt, ...]:
-        """No tilt, and those of all orders on offer."""
+        """No tilt, and the tilts of all orders on offer."""
         return (PLAIN, *map(Tilt, STRENGTHS))
 
     def log_moment(self, direction: Direction, tilt: Tilt) -> float:

@@ -83,7 +83,7 @@ class Tokens:
 
 @lru_cache(maxsize=64)
 def tokens(*, bins: int, marked: int, thrown: int, mu: float, cut: float = math.inf) -> Tokens:
-    """The laws of b = `thrown` tokens in so many bins, of which `marked` hold one from the start."""
+    """The laws of b = `thrown` tokens in bins of which `marked` hold one from the start."""
     log_f, log_g = _series(thrown, mu, cut)
     others = bins - marked
     empty = max(others - thrown, 0)
