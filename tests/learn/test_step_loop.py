@@ -154,3 +154,17 @@ def test_no_step_beyond_what_was_counted(loop: Loop) -> None:
     with pytest.raises(refused):  # loaders end there
         advance(run)
     assert run.begun == 2
+
+
+@LOOPS
+def test_of_two_budgets_the_smaller_one_decides(loop: Loop) -> None:
+    small, large = (
+        dp.account(plan().stopped_after(steps)).epsilon(delta=1e-5).upper * (1 + 1e-6)
+        for steps in (2, 5)
+    )
+    run = loop(plan())
+    counted = [
+        run.count_in(dp.Budget(epsilon=epsilon, delta=1e-5, choice="fixed"))
+        for epsilon in (small, large)
+    ]
+    assert (counted, run.last) == ([2, 5], 2)

@@ -115,7 +115,8 @@ class CountedSteps(AccountedRun, Generic[Plan]):
         """Count as many steps of the plan as a budget allows, and stop there.
 
         Batches that sharpdp draws then end after these steps. If others draw them, the step after the
-        last one raises `BudgetExceeded` before the model moves.
+        last one raises `BudgetExceeded` before the model moves. Of several budgets, the one that allows
+        the fewest steps decides.
 
         Args:
             budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
@@ -154,7 +155,7 @@ class CountedSteps(AccountedRun, Generic[Plan]):
             return rounds, None if before is None else before.number
 
         rounds, before = Ranks.of_process().from_first(counted)
-        self._counted = rounds
+        self._counted = rounds if self._counted is None else min(rounds, self._counted)
         self._counted_as = before if is_new else self._counted_as
         self._stop()
         return rounds
