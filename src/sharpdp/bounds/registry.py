@@ -21,7 +21,7 @@ from sharpdp.batches.scheme import BatchScheme
 from sharpdp.bounds.proofs import cited
 from sharpdp.bounds.references import keys_in
 from sharpdp.bracket import Rigor, Side
-from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Grouped, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.training import DPSGD
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
@@ -395,7 +395,13 @@ class Bound:
         if self.applies is None:
             return None
         with self._asking_ours():
-            return self.applies(mechanism)
+            reason = self.applies(mechanism)
+        if isinstance(reason, bool):
+            raise WrongType(
+                f"applies must return a reason or None; got {reason} from {self.name}. "
+                'Try applies=needs(condition, "what the theorem needs").'
+            )
+        return reason
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
