@@ -29,6 +29,7 @@ from sharpdp.bounds.shuffled_batches.upper_envelope import LEAST_NOISE, MOST_NOI
 from sharpdp.bounds.shuffled_batches.upper_envelope_full import FullEpoch
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -43,10 +44,6 @@ __all__ = [
     "switching_others_lower",
     "vacant_seat_upper",
 ]
-
-OUTWARDS = 1.0 + 2.0**-50
-"""More noise reveals less: a lower side rounds it up."""
-
 
 NOISE = f"noise from {LEAST_NOISE:g} to {MOST_NOISE:g}"
 
@@ -65,7 +62,7 @@ def _order(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> tuple[Shu
     batches = scheme.examples_per_epoch // scheme.batch_size
     absent = _absent(scheme)
     if scheme.order == "kept" and scheme.epochs > 1:
-        averaged = noise / math.sqrt(scheme.epochs) * OUTWARDS
+        averaged = noise / math.sqrt(scheme.epochs) * (1.0 + QUOTIENT_ERROR)
         return ShuffledEpoch(averaged, batches, absent, other), 1
     return ShuffledEpoch(noise, batches, absent, other), scheme.epochs
 

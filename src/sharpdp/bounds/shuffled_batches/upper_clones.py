@@ -33,6 +33,7 @@ from sharpdp.numerics.special import (
     ndtri,
     normal_nodes,
 )
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -46,9 +47,6 @@ _OVERFLOW = 1e-3
 _CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
 _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
 """Ratios are exponentials of rounded numbers."""
-
-_MARGIN = 1e-9
-"""Rounding of weights, tails and sums of the three terms, taken upwards once."""
 
 _SHARP = 0.03
 """How far sums may be above the truth, relative to it."""
@@ -96,18 +94,18 @@ class NullRecordClones:
     def _grown(self) -> float:
         """g, rounded up."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
-        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + _MARGIN)
+        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + PROFILE_ERROR)
 
     @cached_property
     def lost(self) -> float:
         """M - 1 = (1 + g)^{T-1} - 1."""
-        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + _MARGIN)
+        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + PROFILE_ERROR)
 
     @cached_property
     def rate(self) -> float:
         """c / (1 + g), rounded down."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
-        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - _MARGIN)
+        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - PROFILE_ERROR)
 
     @property
     def usable(self) -> bool:
@@ -147,7 +145,7 @@ class NullRecordClones:
     @property
     def _cut(self) -> float:
         """The last cell's end: what lies beyond has a small share of M - 1 under the record's law."""
-        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - _MARGIN)))
+        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - PROFILE_ERROR)))
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +202,7 @@ def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> A
         partial(_log_estimates, levels),
         len(levels),
     )
-    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
+    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + PROFILE_ERROR
     # the best level is searched at some thresholds; far out the noise alone says more
     first = np.zeros(losses.size, dtype=bool)
     first[::_EVERY] = first[-1] = True
@@ -263,7 +261,7 @@ def _log_terms(
         _, sharp = sums.chosen(rows).log_values(tilts[rows], _SHARP)
         logs[rows] = np.minimum(logs[rows], sharp - log_share[rows])
         log_high = np.maximum(log_high, logs)
-    return log_high + _MARGIN, log_added
+    return log_high + PROFILE_ERROR, log_added
 
 
 def _log_estimates(
@@ -300,7 +298,7 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
     calls = calls_above(losses[:end], log_more, float(losses[end]))
     pair = pair_from_halves(calls, calls, side=Side.UPPER)
     # the pair is above its values by about the margin of a hull
-    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * _MARGIN)) * (1.0 + _MARGIN)
+    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * PROFILE_ERROR)) * (1.0 + PROFILE_ERROR)
     keep = float(np.log1p(-revealed))
     return AtomicPair(
         pair.losses,
@@ -309,5 +307,5 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
         revealed,
         revealed,
         pair.loss_error,
-        _MARGIN,
+        PROFILE_ERROR,
     )
