@@ -137,8 +137,8 @@ def canaries(
             "key must be given with a checkpoint, to toss the same coins; got None."
         )
     secret = secrets.token_bytes(KEY_BYTES) if key is None else key
-    places = _places(mechanism, len(inputs), framework)
-    run = _Run(secret, places, kind)
+    slots = _places(mechanism, len(inputs), framework)
+    run = _Run(secret, slots, kind)
     wrapped, rows, labels = run.prepared(model, inputs, targets)
     before = run.losses(wrapped, loss)
     settings = {"clip": clip, "learning_rate": learning_rate, "key": secret}

@@ -102,7 +102,7 @@ class SamplerAudit(Shown, TestedClaim):
             "consistent": self.consistent,
             "p_value": self.p_value,
             "false_alarm": self.false_alarm,
-            "findings": [one.to_dict() for one in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "fits": list(self.fits),
         }
 
@@ -168,9 +168,9 @@ def sampler(
     (False, 'shuffled batches')
     """
     level = open_probability(false_alarm=false_alarm)
-    given: object = scheme
-    if isinstance(given, type) or not isinstance(given, BatchScheme):
-        raise WrongType(f"scheme must be a batch scheme; got {short_repr(given)}.")
+    untyped: object = scheme
+    if isinstance(untyped, type) or not isinstance(untyped, BatchScheme):
+        raise WrongType(f"scheme must be a batch scheme; got {short_repr(untyped)}.")
     if isinstance(scheme, MinSeparation):
         drawn = Drawn.of(batches, None)
     elif scheme.dataset_size is None:
@@ -183,12 +183,12 @@ def sampler(
         raise invalid("batches", f"at most the {scheme.steps} of the scheme", len(drawn.sizes))
     findings, p_value = judged(_tests(drawn, scheme), level)
     fits: tuple[str, ...] = ()
-    if any(one.failed for one in findings) and scheme.dataset_size is not None:
+    if any(finding.failed for finding in findings) and scheme.dataset_size is not None:
         fits = tuple(
             dict.fromkeys(
                 other.label
                 for other in _others(drawn, scheme)
-                if not any(one.failed for one in judged(_tests(drawn, other), level)[0])
+                if not any(finding.failed for finding in judged(_tests(drawn, other), level)[0])
             )
         )
     return SamplerAudit(scheme, level, p_value, findings, fits)
@@ -390,11 +390,11 @@ def _size_law(sizes: NDArray[np.int64], trials: int, rate: float) -> list[Findin
 def _marginals(total: NDArray[np.int64], steps: int, rates: Array) -> Finding:
     """How often each example was drawn, over the whole run."""
     tails = two_sided_binomial(total, steps, rates)
-    place = int(np.argmin(tails))
-    p_value = min(total.size * float(tails[place]), 1.0)
+    example = int(np.argmin(tails))
+    p_value = min(total.size * float(tails[example]), 1.0)
     sentence = (
-        f"example {place} is in {total[place]:,} of {steps:,} batches; "
-        f"{steps * float(rates[place]):,.1f} are expected"
+        f"example {example} is in {total[example]:,} of {steps:,} batches; "
+        f"{steps * float(rates[example]):,.1f} are expected"
     )
     return Finding("marginal rates", p_value, sentence)
 
@@ -436,11 +436,11 @@ def _spread_evenly(drawn: Drawn) -> Finding:
     above = urn_tail(counts, sizes, share)
     below = urn_tail(sizes - counts, sizes, 1.0 - share)
     tails = np.minimum(above, below)
-    place = np.unravel_index(int(np.argmin(tails)), tails.shape)
+    cell = np.unravel_index(int(np.argmin(tails)), tails.shape)
     p_value = min(2.0 * tails.size * float(np.min(tails)), 1.0)
     sentence = (
-        f"batch {place[0]} has {counts[place]:,} of its {drawn.sizes[place[0]]:,} examples in part "
-        f"{place[1] + 1} of {groups} of the data set"
+        f"batch {cell[0]} has {counts[cell]:,} of its {drawn.sizes[cell[0]]:,} examples in part "
+        f"{cell[1] + 1} of {groups} of the data set"
     )
     return Finding("order of the data set", p_value, sentence)
 
@@ -461,11 +461,11 @@ def _overlaps(drawn: Drawn, apart: int = 1, largest_rate: float | None = None) -
     if largest_rate is not None:
         share = np.full(shared.size, largest_rate)
     tails = urn_tail(shared, drawn.sizes[first].astype(float), share)
-    place = int(np.argmin(tails))
-    p_value = min(pairs * float(tails[place]), 1.0)
-    expected = drawn.sizes[first[place]] * share[place]
+    pair = int(np.argmin(tails))
+    p_value = min(pairs * float(tails[pair]), 1.0)
+    expected = drawn.sizes[first[pair]] * share[pair]
     sentence = (
-        f"steps {first[place]} and {second[place]} share {int(shared[place]):,} examples; "
+        f"steps {first[pair]} and {second[pair]} share {int(shared[pair]):,} examples; "
         f"{expected:,.1f} are expected"
     )
     return Finding("batches that share examples", p_value, sentence)
@@ -608,9 +608,9 @@ def _cyclic(drawn: Drawn, scheme: CyclicPoissonBatches) -> list[Finding]:
     turns = -(-(steps - np.arange(drawn.dataset_size) % groups) // groups)
     total = drawn.counts(steps, 1)[0]
     tails = two_sided_binomial(total, np.maximum(turns, 1), rate)
-    place = int(np.argmin(tails))
-    p_value = min(total.size * float(tails[place]), 1.0)
-    sentence = f"example {place} comes in {total[place]:,} of {int(turns[place]):,} turns"
+    example = int(np.argmin(tails))
+    p_value = min(total.size * float(tails[example]), 1.0)
+    sentence = f"example {example} comes in {total[example]:,} of {int(turns[example]):,} turns"
     return [*findings, Finding("marginal rates", p_value, sentence)]
 
 
@@ -638,8 +638,8 @@ def _once(
 ) -> tuple[list[Finding], int]:
     """Whether every example comes as often in every whole epoch as it should, and how many there are."""
     epochs = drawn.sizes.size // steps_per_epoch
-    rest = drawn.sizes.size % steps_per_epoch
-    counts = drawn.counts(steps_per_epoch, epochs + (rest > 0))
+    extra_steps = drawn.sizes.size % steps_per_epoch
+    counts = drawn.counts(steps_per_epoch, epochs + (extra_steps > 0))
     whole, begun = counts[:epochs], counts[epochs:]
     right = bool(np.all(begun <= participations))
     right &= bool(
@@ -718,17 +718,17 @@ def _stored_order(drawn: Drawn, scheme: DeterministicBatches | BufferedShuffle) 
     steps = scheme.steps_per_epoch
     findings = [_partition(drawn, scheme.dataset_size, scheme.batch_size, steps)]
     findings += _once(drawn, steps, 1, "exactly")[0]
-    place = drawn.steps % steps
+    position = drawn.steps % steps
     if isinstance(scheme, DeterministicBatches):
         if scheme.seed is not None:
             return findings
-        right = bool(np.all(drawn.examples // scheme.batch_size == place))
+        right = bool(np.all(drawn.examples // scheme.batch_size == position))
         return [
             *findings,
             certain("stored order", "batches are slices of the stored order", holds=right),
         ]
     # an example leaves the buffer at place i - buffer_size + 1 or later; a batch ends at its last place
-    last = (place + 1) * scheme.batch_size - 1
+    last = (position + 1) * scheme.batch_size - 1
     right = bool(np.all(last >= drawn.examples - scheme.buffer_size + 1))
     words = "no example comes before the buffer could have held it"
     findings.append(certain("reach of the buffer", words, holds=right))
@@ -751,9 +751,9 @@ def _through_buffer(drawn: Drawn, scheme: BufferedShuffle) -> list[Finding]:
     if slots < 2 or not edges.size or not epochs:
         return []
     inside = drawn.steps < epochs * steps
-    place = np.empty((epochs, scheme.dataset_size), dtype=np.int64)
-    place[drawn.steps[inside] // steps, drawn.examples[inside]] = drawn.steps[inside] % steps
-    early = int(np.count_nonzero(place[:, edges * size - 1] < edges))
+    step_of = np.empty((epochs, scheme.dataset_size), dtype=np.int64)
+    step_of[drawn.steps[inside] // steps, drawn.examples[inside]] = drawn.steps[inside] % steps
+    early = int(np.count_nonzero(step_of[:, edges * size - 1] < edges))
     trials = epochs * edges.size
     # the last example before an edge has been output by then
     chance = 1.0 - (1.0 - 1.0 / slots) ** slots

@@ -64,8 +64,8 @@ def limits_for(scores: int, local: float) -> Array:
     # P[Bin(n, u) <= k] = local, which is the upper tail of a beta law
     tops[:-1] = betainccinv(ranks + 1.0, scores - ranks * 1.0, local)
     tops[:-1] = np.minimum(tops[:-1] * (1.0 + ROUNDING), 1.0)
-    places = np.searchsorted(ranks, np.arange(scores + 1))
-    return np.asarray(tops[places])
+    indices = np.searchsorted(ranks, np.arange(scores + 1))
+    return np.asarray(tops[indices])
 
 
 def _ranks(scores: int) -> Array:

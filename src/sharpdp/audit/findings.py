@@ -74,7 +74,9 @@ class TestedClaim(AuditResult):
 
     def _failures(self) -> list[str]:
         """The tests that failed, one line each."""
-        return [f"- {one.test}: {one.sentence}" for one in self.findings if one.failed]
+        return [
+            f"- {finding.test}: {finding.sentence}" for finding in self.findings if finding.failed
+        ]
 
 
 def certain(test: str, sentence: str, *, holds: bool) -> Finding:
@@ -87,14 +89,14 @@ def judged(findings: list[Finding], level: float) -> tuple[tuple[Finding, ...], 
 
     If the claim is true, any finding is marked with probability at most `level`.
     """
-    ordered = sorted(findings, key=lambda one: one.p_value)
+    ordered = sorted(findings, key=lambda finding: finding.p_value)
     # what cannot happen at all is no false alarm, and takes no part of the risk
-    left = sum(not one.certain for one in ordered)
+    left = sum(not finding.certain for finding in ordered)
     marked, rejecting, overall = [], True, 1.0
-    for one in ordered:
-        adjusted = min(max(left, 1) * one.p_value, 1.0)
-        left -= not one.certain
+    for finding in ordered:
+        adjusted = min(max(left, 1) * finding.p_value, 1.0)
+        left -= not finding.certain
         rejecting = rejecting and adjusted <= level
-        marked.append(replace(one, failed=rejecting))
+        marked.append(replace(finding, failed=rejecting))
         overall = min(overall, adjusted)
     return tuple(marked), overall

@@ -119,9 +119,11 @@ def _zoomed(bound: Callable[[Array], Array]) -> float:
     best = 1.0
     for _ in range(ZOOMS):
         values = bound(tried)
-        place = int(np.argmin(values))
-        best = min(best, float(values[place]))
-        tried = np.geomspace(tried[max(place - 1, 0)], tried[min(place + 1, TRIED - 1)], TRIED)
+        best_index = int(np.argmin(values))
+        best = min(best, float(values[best_index]))
+        tried = np.geomspace(
+            tried[max(best_index - 1, 0)], tried[min(best_index + 1, TRIED - 1)], TRIED
+        )
     return best
 
 

@@ -87,7 +87,7 @@ class ReplayAudit(TestedClaim):
             "releases": self.releases,
             "neighbors": self.neighbors,
             "false_alarm": self.false_alarm,
-            "findings": [one.to_dict() for one in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
     def summary(self, guarantee: Guarantee) -> dict[str, Any]:
@@ -174,8 +174,8 @@ def replay(
     function: object = step
     if isinstance(function, type) or not callable(function):
         raise WrongType(f"step must be a function of data and release; got {short_repr(step)}.")
-    given: object = neighbors
-    others = list(given) if has_entries(given) else []
+    untyped: object = neighbors
+    others = list(untyped) if has_entries(untyped) else []
     if flag(adversarial=adversarial):
         harden = getattr(step, "adversarial", None)
         if harden is None:
@@ -223,9 +223,9 @@ def replay(
 def _distinct(findings: list[Finding]) -> list[Finding]:
     """One finding of each kind that failed, so that many neighbors do not repeat one sentence."""
     kept: dict[str, Finding] = {}
-    for one in findings:
-        if one.test not in kept or one.p_value < kept[one.test].p_value:
-            kept[one.test] = one
+    for finding in findings:
+        if finding.test not in kept or finding.p_value < kept[finding.test].p_value:
+            kept[finding.test] = finding
     return list(kept.values())
 
 
@@ -323,22 +323,24 @@ def _noise_findings(
         findings.append(certain("noise is added", words, holds=len(recorded) == planned))
     if multiplier is not None and recorded:
         scale = multiplier * sensitivity
-        worst = max(recorded, key=lambda one: abs(one.deviation - scale)).deviation
+        worst = max(recorded, key=lambda release: abs(release.deviation - scale)).deviation
         holds = abs(worst - scale) <= ROUNDING * scale
         words = f"the deviation of the noise is {worst:.6g}, where {scale:.6g} is planned"
         findings.append(certain("scale of the noise", words, holds=holds))
     noise = [
-        (place, _noise(one))
-        for place, one in enumerate(recorded)
-        if one.is_own and one.deviation > 0.0
+        (number, _noise(release))
+        for number, release in enumerate(recorded)
+        if release.is_own and release.deviation > 0.0
     ]
     return findings + _law(noise) + _repeated(noise)
 
 
-def _noise(one: Recorded) -> Array:
+def _noise(release: Recorded) -> Array:
     """The noise of a release, in deviations."""
-    noisy = _values(one.noisy)
-    parts = [(noisy[name] - value).ravel() / one.deviation for name, value in one.value.items()]
+    noisy = _values(release.noisy)
+    parts = [
+        (noisy[name] - value).ravel() / release.deviation for name, value in release.value.items()
+    ]
     return np.concatenate(parts)
 
 
@@ -349,13 +351,13 @@ def _law(noise: list[tuple[int, Array]]) -> list[Finding]:
     if not noise:
         return []
     tails = []
-    for place, values in noise:
+    for number, values in noise:
         half, total = 0.5 * values.size, 0.5 * float(np.sum(values * values))
         tail = float(two_sided(gammainc(half, total), gammaincc(half, total))) * MARGIN
-        tails.append((tail, place, np.sqrt(2.0 * total / values.size)))
-    tail, place, scale = min(tails)
+        tails.append((tail, number, np.sqrt(2.0 * total / values.size)))
+    tail, number, scale = min(tails)
     words = (
-        f"the noise of release {place} has {scale:.4g} times the deviation that was stated for it"
+        f"the noise of release {number} has {scale:.4g} times the deviation that was stated for it"
     )
     return [Finding("distribution of the noise", min(len(tails) * tail, 1.0), words)]
 
@@ -366,13 +368,13 @@ def _repeated(noise: list[tuple[int, Array]]) -> list[Finding]:
     Its square has the law Beta(1/2, (d - 1)/2) for d entries.
     """
     pairs: list[tuple[float, int, int, float]] = []
-    for index, (first, one) in enumerate(noise):
+    for index, (first, own) in enumerate(noise):
         for second, other in noise[:index]:
-            if one.size != other.size or one.size < 2:
+            if own.size != other.size or own.size < 2:
                 continue
-            norms = float(np.linalg.norm(one) * np.linalg.norm(other))
-            cosine = float(np.dot(one, other)) / norms if norms else 1.0
-            tail = float(betaincc(0.5, 0.5 * (one.size - 1.0), min(cosine * cosine, 1.0)))
+            norms = float(np.linalg.norm(own) * np.linalg.norm(other))
+            cosine = float(np.dot(own, other)) / norms if norms else 1.0
+            tail = float(betaincc(0.5, 0.5 * (own.size - 1.0), min(cosine * cosine, 1.0)))
             pairs.append((min(tail * MARGIN + 1e-300, 1.0), second, first, cosine))
     if not pairs:
         return []
@@ -407,7 +409,7 @@ def flattened(published: Any, name: str = "result") -> dict[str, NDArray[Any]]:
     if isinstance(published, Mapping):
         parts = [flattened(entry, f"{name}[{key!r}]") for key, entry in published.items()]
     elif isinstance(published, Sequence) and not isinstance(published, str | bytes):
-        parts = [flattened(entry, f"{name}[{place}]") for place, entry in enumerate(published)]
+        parts = [flattened(entry, f"{name}[{index}]") for index, entry in enumerate(published)]
     else:
         return {name: np.asarray(_plain(published))}
     return {key: array for part in parts for key, array in part.items()}
@@ -418,7 +420,7 @@ def _difference(first: dict[str, NDArray[Any]], second: dict[str, NDArray[Any]])
     for name in {**first, **second}:
         if name not in first or name not in second:
             return name
-        one, other = first[name], second[name]
-        if one.dtype != other.dtype or one.shape != other.shape or one.tobytes() != other.tobytes():
+        own, other = first[name], second[name]
+        if own.dtype != other.dtype or own.shape != other.shape or own.tobytes() != other.tobytes():
             return name
     return ""

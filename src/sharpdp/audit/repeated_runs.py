@@ -107,17 +107,17 @@ def many_runs(
         ranked = (
             (p, test, i) for test in tests for i, p in enumerate(test.p_values(claim).tolist())
         )
-        smallest, test, place = min(ranked, key=lambda one: one[0])
-        return min(sum(one.ranks.size for one in tests) * smallest, 1.0), test, place
+        smallest, test, rank_index = min(ranked, key=lambda one: one[0])
+        return min(sum(one.ranks.size for one in tests) * smallest, 1.0), test, rank_index
 
     epsilon = largest_refuted(
         lambda value: strongest(Claim.of_point(value, small))[0] <= risk, LARGEST_EPSILON
     )
     mu = largest_refuted(lambda value: strongest(_gaussian(value))[0] <= risk, LARGEST_MU)
-    p_value, (_, test, place) = None, strongest(Claim.of_point(epsilon, small))
+    p_value, (_, test, rank_index) = None, strongest(Claim.of_point(epsilon, small))
     if guarantee is not None:
         claim = Claim.of_guarantee(checked_guarantee(guarantee))
-        p_value, test, place = strongest(claim)
+        p_value, test, rank_index = strongest(claim)
     fpr, fnr = observed_rates(inside, outside)
     upper = (
         limits_for(scores.size, local_risk(scores.size, 0.5 * risk))[
@@ -137,7 +137,7 @@ def many_runs(
         small,
         p_value,
         guarantee,
-        test.words(place),
+        test.words(rank_index),
         fpr,
         fnr,
         *upper,
@@ -188,10 +188,10 @@ class RankedHits:
         others = np.flatnonzero(~likely)
         ranks = RATIO ** np.arange(25)
         ranks = ranks[(ranks <= LARGEST_RANK * others.size) | (ranks == 1)]
-        places = others[ranks - 1]
+        positions = others[ranks - 1]
         runs = scores.size - others.size
-        hits = places - (ranks - 1)
-        return cls(runs, others.size, ranks, hits, scores[places], sentence)
+        hits = positions - (ranks - 1)
+        return cls(runs, others.size, ranks, hits, scores[positions], sentence)
 
     def p_values(self, claim: Claim) -> Array:
         """For each rank, the probability of at least as many hits under the claim; never too small.
@@ -215,8 +215,8 @@ class RankedHits:
         edges = betainccinv(ranks, self.others - ranks + 1.0, LEVELS)
         return np.asarray(np.minimum(edges * (1.0 + ROUNDING), 1.0))
 
-    def words(self, place: int) -> str:
+    def words(self, index: int) -> str:
         """The counts at one of the ranks, in one line."""
-        hits = f"{int(self.hits[place]):,} of {self.runs:,} runs"
-        misses = f"{int(self.ranks[place]) - 1:,} of {self.others:,}"
-        return f"{self.sentence.format(hits, misses)} {self.thresholds[place]:.4g}"
+        hits = f"{int(self.hits[index]):,} of {self.runs:,} runs"
+        misses = f"{int(self.ranks[index]) - 1:,} of {self.others:,}"
+        return f"{self.sentence.format(hits, misses)} {self.thresholds[index]:.4g}"

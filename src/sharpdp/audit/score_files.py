@@ -109,9 +109,9 @@ def _columns(path: Path) -> tuple[tuple[str, ...], dict[str, Array]]:
         ) from None
     names = tuple(word.strip() for word in lines[0]) if lines else ()
     if not any(set(names) == set(layout) and len(names) == 2 for layout in LAYOUTS):
-        known = "; ".join(f"{','.join(layout)} ({what})" for layout, what in LAYOUTS.items())
+        layouts = "; ".join(f"{','.join(layout)} ({what})" for layout, what in LAYOUTS.items())
         raise InvalidArgument(
-            f"path must be a table with one of these first lines: {known}; got "
+            f"path must be a table with one of these first lines: {layouts}; got "
             f"{short_repr(','.join(names))}."
         )
     columns: dict[str, list[float]] = {name: [] for name in names}

@@ -99,7 +99,7 @@ class ScoreAudit(Shown, Plotted, AuditResult):
         Returns:
             A dictionary of numbers and text; an infinite end is None.
         """
-        ends = {
+        brackets = {
             name: {"lower": float(bracket.lower), "upper": None}
             for name, bracket in (
                 ("epsilon", self.epsilon),
@@ -113,7 +113,7 @@ class ScoreAudit(Shown, Plotted, AuditResult):
             "found": self.found,
             "confidence": self.confidence,
             "delta": self.delta,
-            **ends,
+            **brackets,
             "guarantee": None if self.guarantee is None else _named(self.guarantee),
             "p_value": self.p_value,
             "consistent": self.consistent,

@@ -79,8 +79,8 @@ class TrainingStep:
         ]
         if training.adjacency is Adjacency.ADD_REMOVE:
             for index in chosen:
-                rest = [number for number in range(len(inputs)) if number != index]
-                others.append((inputs[rest], targets[rest]))
+                indices = [number for number in range(len(inputs)) if number != index]
+                others.append((inputs[indices], targets[indices]))
         return (inputs, targets), others
 
     def __call__(self, data: Any, release: Release) -> dict[str, Any]:
@@ -171,11 +171,11 @@ def zeroed(data: tuple[Any, Any], index: int) -> tuple[Any, Any]:
     inputs, targets = data
     if not inputs.is_floating_point():
         raise WrongType(f"inputs must be real numbers to be made null; got {inputs.dtype}.")
-    place = count(index=index, least=0)
-    if place >= len(inputs):
-        raise InvalidArgument(f"index must be below the {len(inputs)} records; got {place}.")
+    position = count(index=index, least=0)
+    if position >= len(inputs):
+        raise InvalidArgument(f"index must be below the {len(inputs)} records; got {position}.")
     neighbor = inputs.clone()
-    neighbor[place] = float("nan")
+    neighbor[position] = float("nan")
     return neighbor, targets
 
 

@@ -96,8 +96,8 @@ class BufferedShuffle(EpochBatches):
         )
 
         def batch(step: int) -> Indices:
-            epoch, place = divmod(step, self.steps_per_epoch)
-            first = place * self.batch_size
+            epoch, number = divmod(step, self.steps_per_epoch)
+            first = number * self.batch_size
             return np.sort(order(epoch)[first : first + self.batch_size])
 
         return batch
@@ -121,6 +121,6 @@ def buffered_order(source: KeyedStream, examples: int, slots: int) -> Indices:
     out[by_slot] = np.where(is_first, ordered, np.roll(by_slot, 1) + slots)
     left = np.arange(slots, dtype=np.int64)
     left[drawn] = np.arange(slots, examples, dtype=np.int64)  # the last assignment counts
-    rest = random_order(source.derive("rest"), slots)
-    out[examples - slots :] = left[rest(np.arange(slots, dtype=np.int64))]
+    last_order = random_order(source.derive("rest"), slots)
+    out[examples - slots :] = left[last_order(np.arange(slots, dtype=np.int64))]
     return out

@@ -383,9 +383,9 @@ def sample_rate_of(
 ) -> float:
     """The sample rate, given as it is or as batch_size / dataset_size."""
     if (sample_rate is None) == (batch_size is None):
-        given = "both" if sample_rate is not None else "neither"
+        got = "both" if sample_rate is not None else "neither"
         raise InvalidArgument(
-            f"exactly one of sample_rate and batch_size must be given; got {given}. {FORMS}"
+            f"exactly one of sample_rate and batch_size must be given; got {got}. {FORMS}"
         )
     if batch_size is not None:
         size = count(least=0, batch_size=batch_size, hint="It is the expected size of a batch.")
@@ -422,10 +422,8 @@ def settled_steps(
 ) -> int:
     """The number of steps, given as it is or as epochs."""
     if (steps is None) == (epochs is None):
-        given = "both" if steps is not None else "neither"
-        raise InvalidArgument(
-            f"exactly one of steps and epochs must be given; got {given}. {FORMS}"
-        )
+        got = "both" if steps is not None else "neither"
+        raise InvalidArgument(f"exactly one of steps and epochs must be given; got {got}. {FORMS}")
     if steps is not None:
         return count(least=0, steps=steps, hint="It counts batches, over all epochs.")
     passes = count(

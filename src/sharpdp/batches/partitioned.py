@@ -76,8 +76,8 @@ class DeterministicBatches(EpochBatches):
     def __repr__(self) -> str:
         """The call that makes it, without a seed that there is not."""
         names = ("dataset_size", "batch_size", "epochs", *(() if self.seed is None else ("seed",)))
-        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__name__}({given})"
+        arguments = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({arguments})"
 
     @property
     def guarantees(self) -> tuple[str, ...]:
@@ -253,11 +253,11 @@ class ShuffledBatches(EpochBatches):
             where, steps = [], []
             for epoch in range(epochs):
                 order = source.derive("epoch", epoch)
-                places = random_places(order, self.dataset_size)(examples)
-                taking_part = np.flatnonzero(places < self.examples_per_epoch)
+                positions = random_places(order, self.dataset_size)(examples)
+                taking_part = np.flatnonzero(positions < self.examples_per_epoch)
                 where.append(taking_part)
                 first = epoch * self.steps_per_epoch
-                steps.append(first + places[taking_part] // self.batch_size)
+                steps.append(first + positions[taking_part] // self.batch_size)
             if self.order == "kept":
                 inside, uses = where[0], _in_every_epoch(self, steps[0])
                 return inside[uses[0]], uses[1]
@@ -299,10 +299,10 @@ def _incomplete_batch(scheme: DeterministicBatches | ShuffledBatches) -> str:
     if left_out:
         verb = "sits out" if left_out == 1 else "sit out"
         clauses.append(f"; {pluralize(left_out, 'random example')} {verb} every epoch")
-    rest = (scheme.dataset_size - left_out) % scheme.batch_size
-    if rest:
-        examples = f"remaining {pluralize(rest, 'example')}"
-        dropped = f"; the {examples} of every epoch {'is' if rest == 1 else 'are'} dropped"
+    incomplete = (scheme.dataset_size - left_out) % scheme.batch_size
+    if incomplete:
+        examples = f"remaining {pluralize(incomplete, 'example')}"
+        dropped = f"; the {examples} of every epoch {'is' if incomplete == 1 else 'are'} dropped"
         last = f"; the last batch of every epoch holds the {examples}"
         clauses.append(dropped if drop_last else last)
     return "".join(clauses)

@@ -323,8 +323,8 @@ def _of_one_epoch(steps: int | None, steps_per_epoch: int | None) -> int:
         return steps_per_epoch
     if steps is not None and steps_per_epoch is None:
         return count(steps=steps, hint="It counts batches of one epoch.")
-    given = "both" if steps is not None else "neither"
+    got = "both" if steps is not None else "neither"
     raise InvalidArgument(
-        f"exactly one of steps and steps_per_epoch must be given; got {given}. "
+        f"exactly one of steps and steps_per_epoch must be given; got {got}. "
         "Both mean the batches of one epoch."
     )

@@ -264,8 +264,9 @@ class DrawnBatches(HintedKeywords):
             for step, batch in enumerate(self.batches(rng)):
                 first, last = np.searchsorted(batch, (ascending[0], ascending[-1] + 1))
                 inside = batch[first:last]
-                places = np.searchsorted(ascending, inside)  # each in range: the last is not passed
-                hits = order[places[ascending[places] == inside]]
+                # each in range: the last is not passed
+                indices = np.searchsorted(ascending, inside)
+                hits = order[indices[ascending[indices] == inside]]
                 where.append(hits)
                 steps.append(np.full(hits.size, step, dtype=np.int64))
             return by_example(np.concatenate(where), np.concatenate(steps))
@@ -302,14 +303,12 @@ class DrawnBatches(HintedKeywords):
             InvalidArgument: ``physical_batch_size`` is below 1, or the scheme has no ``dataset_size``.
             WrongType: ``physical_batch_size`` is not a number.
         """
-        places = count(
-            physical_batch_size=physical_batch_size, hint=MEANINGS["physical_batch_size"]
-        )
+        slots = count(physical_batch_size=physical_batch_size, hint=MEANINGS["physical_batch_size"])
         largest = self.largest_batch_size
         if largest is not None:
-            return 0.0 if largest <= places else 1.0
+            return 0.0 if largest <= slots else 1.0
         trials, rate = self._size_law()
-        share = (places + 1) / trials
+        share = (slots + 1) / trials
         if share > 1.0 or rate == 0.0 or self.steps == 0:
             return 0.0
         if share <= rate:
@@ -356,7 +355,7 @@ class DrawnBatches(HintedKeywords):
             )
         whole = count(physical_batch_size=size, hint=MEANINGS["physical_batch_size"])
         share = -(-whole // count(workers=workers))
-        places = np.full(share, PADDING, dtype=np.int64)
+        slots = np.full(share, PADDING, dtype=np.int64)
         batch = tuple(indices) if has_entries(indices) else None
         if batch is None or not all(_is_place(index, self.dataset_size) for index in batch):
             raise WrongType(
@@ -365,8 +364,8 @@ class DrawnBatches(HintedKeywords):
         if len(batch) > share:
             allowed = f"at most {share} examples"
             raise invalid("indices", allowed, len(batch), "Is it a batch of this scheme?")
-        places[: len(batch)] = batch
-        return places
+        slots[: len(batch)] = batch
+        return slots
 
     def _size_law(self) -> tuple[int, float]:
         """Trials and rate of a binomial law that no batch size exceeds, where chance alone limits it."""

@@ -155,13 +155,13 @@ def ex_post_epsilon(
             "run.stopped_after."
         )
     steps = _numbers(checkpoints=checkpoints)
-    ends = tuple(count(checkpoints=value) for value in steps)
-    if any(late <= early for early, late in pairwise(ends)):
-        raise invalid("checkpoints", "rising numbers of steps", list(ends))
+    checkpoint_steps = tuple(count(checkpoints=value) for value in steps)
+    if any(late <= early for early, late in pairwise(checkpoint_steps)):
+        raise invalid("checkpoints", "rising numbers of steps", list(checkpoint_steps))
     whole = half_open_probability(delta=delta)
-    parts = _shares(whole, len(ends), shares)
+    parts = _shares(whole, len(checkpoint_steps), shares)
     notion, epsilons = adjacency, list[float]()
-    for end, share in zip(ends, parts, strict=True):
+    for end, share in zip(checkpoint_steps, parts, strict=True):
         mechanism = begun(end)
         if not isinstance(mechanism, Mechanism):
             raise WrongType(f"begun({end}) must be a mechanism; got {short_repr(mechanism)}.")
@@ -175,7 +175,9 @@ def ex_post_epsilon(
         answer = by_our_theorems(mechanism, adjacency=notion, group_size=group_size)
         notion = answer.adjacency
         epsilons.append(float(answer.epsilon(delta=share).upper))
-    return ExPostEpsilon(whole, answer.adjacency, answer.group_size, ends, parts, tuple(epsilons))
+    return ExPostEpsilon(
+        whole, answer.adjacency, answer.group_size, checkpoint_steps, parts, tuple(epsilons)
+    )
 
 
 def _numbers(**argument: object) -> list[Any]:
@@ -189,14 +191,14 @@ def _numbers(**argument: object) -> list[Any]:
     return entries
 
 
-def _shares(delta: float, places: int, weights: Iterable[float] | None) -> tuple[float, ...]:
+def _shares(delta: float, checkpoints: int, weights: Iterable[float] | None) -> tuple[float, ...]:
     """Shares of delta that are proportional to the weights; their exact sum is at most delta."""
     if weights is None:
-        return (down(Fraction(delta) / places),) * places
+        return (down(Fraction(delta) / checkpoints),) * checkpoints
     sizes = [Fraction(nonnegative(shares=weight)) for weight in _numbers(shares=weights)]
-    if len(sizes) != places or not any(sizes):
+    if len(sizes) != checkpoints or not any(sizes):
         raise InvalidArgument(
-            f"shares must be {places} numbers, one for each checkpoint, not all 0; got "
+            f"shares must be {checkpoints} numbers, one for each checkpoint, not all 0; got "
             f"{short_repr(weights)}."
         )
     total = sum(sizes)

@@ -373,9 +373,9 @@ class Ledger(Tabular):
         with self._mutex, self._chain.locked():
             self._refresh()
             record["cohort"] = self._cohort(cohort, new_cohort=new_cohort)
-            known = self._counted(record["key"], record["run"], by_name=run is None)
-            if known is not None:
-                return self._repeated(known, record)
+            counted = self._counted(record["key"], record["run"], by_name=run is None)
+            if counted is not None:
+                return self._repeated(counted, record)
             self._check_new_batches(record.get("batches"))
             new = _entry({**record, "cost": None}, plan, len(self._entries) + 1)
             if not is_second and record["key"] is None:
@@ -411,9 +411,9 @@ class Ledger(Tabular):
             WrongType: An argument has the wrong type.
         """
         self._refresh()
-        known = None if run is None else self._fingerprint(run=run)
+        by_run = None if run is None else self._fingerprint(run=run)
         named = None if key is None else _named(key=key)
-        return self._counted(named, known, by_name=flag(by_name=by_name))
+        return self._counted(named, by_run, by_name=flag(by_name=by_name))
 
     def would_exceed(
         self,
@@ -608,12 +608,12 @@ class Ledger(Tabular):
         with self._mutex, self._chain.locked():
             self._refresh()
             total = self.total()
-            ends = [float(end) for end in (total.lower, total.upper)]
+            epsilon = [float(end) for end in (total.lower, total.upper)]
             record = {
                 "kind": "checkpoint",
                 "releases": len(self._entries),
                 "time": moment(time=None),
-                "epsilon": [str(end) if math.isinf(end) else end for end in ends],
+                "epsilon": [str(end) if math.isinf(end) else end for end in epsilon],
             }
             self._chain.append(record)
             self._refresh()
@@ -888,9 +888,9 @@ class Ledger(Tabular):
         if cohort is None:
             return None
         name = " ".join(_named(cohort=cohort).split())
-        known = self._spelled.get(folded(name))
-        if known is not None or is_new:
-            return known or name
+        first_spelling = self._spelled.get(folded(name))
+        if first_spelling is not None or is_new:
+            return first_spelling or name
         like = near_miss(name, self._spelled.values())
         if like is None and self._header["cohorts"] is None:
             return name
@@ -915,11 +915,11 @@ class Ledger(Tabular):
 
     def _check_new(self, new: Entry) -> None:
         """Ask whether a file is the release that the ledger has, or a second run of the same plan."""
-        known = self._alike.get(_likeness(new))
-        if known is not None:
+        alike = self._alike.get(_likeness(new))
+        if alike is not None:
             raise InvalidArgument(
-                f"release must be new, or again be True; got the plan of release {known.number} "
-                f"({known.time} {known.mechanism.describe()}). The same release again, or a second run? "
+                f"release must be new, or again be True; got the plan of release {alike.number} "
+                f"({alike.time} {alike.mechanism.describe()}). The same release again, or a second run? "
                 "A second run counts: say that it is run again (again, --again)."
             )
 
@@ -942,27 +942,27 @@ class Ledger(Tabular):
 
     def _names(self, cohort: str | None) -> list[str | None]:
         """The cohorts that a question is about; people of no cohort stand for all if there is none."""
-        known = list(self._spelled.values())
+        spellings = list(self._spelled.values())
         if cohort is not None:
             name = self._spelled.get(folded(_named(cohort=cohort)))
             if name is None:
-                ask = hint(cohort, known, f"There are {', '.join(known) or 'none'}.")
+                ask = hint(cohort, spellings, f"There are {', '.join(spellings) or 'none'}.")
                 raise InvalidArgument(f"cohort must be one of the ledger; got {cohort!r}.{ask}")
             return [name]
-        return [*known] or [None]
+        return [*spellings] or [None]
 
     def _begun(self, adjacency: str | None) -> Running:
         return Running(self.filter, adjacency, self._cost)
 
     def _sums(self, adjacency: str | None) -> Running:
         """The sums of all releases for a notion of neighbors, continued where they were left."""
-        known = self._running
-        if known is None or known.adjacency != adjacency:
-            known = self._begun(adjacency)
+        running = self._running
+        if running is None or running.adjacency != adjacency:
+            running = self._begun(adjacency)
             if adjacency == self._notion(()):
-                self._running = known
-        known.take(self._entries[known.releases :])
-        return known
+                self._running = running
+        running.take(self._entries[running.releases :])
+        return running
 
     def _meters(self, cohort: str | None) -> list[Meter]:
         running = self._sums(self._notion(()))
@@ -973,12 +973,12 @@ class Ledger(Tabular):
     ) -> tuple[float, ...]:
         """The costs of what is not expected in the filter, computed now."""
         assert self.filter is not None
-        known = mechanism, adjacency, group_size
-        if known not in self._costs:
-            self._costs[known] = self.filter.costs(
+        key = mechanism, adjacency, group_size
+        if key not in self._costs:
+            self._costs[key] = self.filter.costs(
                 mechanism, adjacency=adjacency, group_size=group_size
             )
-        return self._costs[known]
+        return self._costs[key]
 
     def _weighed(self, new: Entry) -> tuple[Entry, str]:
         """One more release with its cost and whether it may exceed the budget, and why it is refused."""
@@ -1018,13 +1018,13 @@ class Ledger(Tabular):
 
     def _guarantee(self, parts: Parts, adjacency: str | None) -> Guarantee:
         """The guarantee of some releases together, for one notion of neighbors."""
-        known = (parts, adjacency)
-        if known not in self._totals:
+        key = (parts, adjacency)
+        if key not in self._totals:
             together = InSequence([part * times for part, times in parts])
             if len(self._totals) > 32:
                 self._totals.clear()
-            self._totals[known] = by_our_theorems(together, adjacency=adjacency)
-        return self._totals[known]
+            self._totals[key] = by_our_theorems(together, adjacency=adjacency)
+        return self._totals[key]
 
     def _notion(self, more: tuple[Entry, ...]) -> str | None:
         """The notion of neighbors of all releases and one more; None while none of them states one.
@@ -1033,14 +1033,14 @@ class Ledger(Tabular):
         means nothing if each is about other neighbors.
         """
         if self._header["adjacency"] is not None:
-            given = notion(self._header["adjacency"])
+            adjacency = notion(self._header["adjacency"])
             for entry in more:
                 own = _adjacencies(entry)
-                if given not in own and Adjacency.NEIGHBORS not in own:
+                if adjacency not in own and Adjacency.NEIGHBORS not in own:
                     raise Unsupported(
-                        self._no_theorem(entry, f"adjacency {given} has no theorem for")
+                        self._no_theorem(entry, f"adjacency {adjacency} has no theorem for")
                     )
-            return str(given)
+            return str(adjacency)
         stated, shared = self._stated, self._shared
         for entry in more:
             stated, shared = self._neighbors(entry)

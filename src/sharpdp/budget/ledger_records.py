@@ -126,8 +126,8 @@ def checked(record: Record, line: int) -> str:
     if not isinstance(kind, str) or kind not in kinds:
         allowed = " or ".join(map(repr, kinds))
         raise InvalidArgument(f"kind must be {allowed}; got {short_repr(kind)}.")
-    for place, why, found in faults(SCHEMAS[kind], record):
-        raise InvalidArgument(f"{place[1:]}: {why}; got {short_repr(found)}.")
+    for path, why, found in faults(SCHEMAS[kind], record):
+        raise InvalidArgument(f"{path[1:]}: {why}; got {short_repr(found)}.")
     for name in ("unit", "note", "cohort", "key"):
         if record.get(name) is not None:
             one_line(**{name: record[name]})

@@ -55,14 +55,14 @@ class Meter:
         costs: Costs | None = None,
     ) -> Meter:
         """The meter after one more mechanism; ``costs`` is that of the filter unless it is given."""
-        known = self._costs if costs is None else costs
+        costs_of = self._costs if costs is None else costs
         reserve, beyond = self.reserve.without(in_groups(mechanism.parts(), group_size))
         if not beyond:
             return replace(self, reserve=reserve)
         if reserve == self.reserve:
-            return self._added(known(mechanism, adjacency, group_size))
-        rest = Sequence([part * times for part, times in beyond])
-        return replace(self, reserve=reserve)._added(known(rest, adjacency, 1))
+            return self._added(costs_of(mechanism, adjacency, group_size))
+        uncovered = Sequence([part * times for part, times in beyond])
+        return replace(self, reserve=reserve)._added(costs_of(uncovered, adjacency, 1))
 
     def _costs(
         self, mechanism: Mechanism, adjacency: Adjacency | str | None, group_size: int

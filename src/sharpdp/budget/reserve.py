@@ -75,12 +75,12 @@ class Reserve:
             if squared is not None:
                 covered = min(times, squared_mu // squared)
                 squared_mu -= covered * squared
-                rest = times - covered, part
+                left = times - covered, part
             else:
                 unit, count = _in_steps(part, times)
-                rest = _taken(runs, unit, count), unit
-            if rest[0]:
-                beyond.append((rest[1], rest[0]))
+                left = _taken(runs, unit, count), unit
+            if left[0]:
+                beyond.append((left[1], left[0]))
         return Reserve(runs, squared_mu), tuple(beyond)
 
     def covers(self, mechanism: Mechanism) -> bool:

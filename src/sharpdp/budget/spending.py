@@ -128,11 +128,11 @@ class Budget:
         if not is_among(tuple(FILTERS), filter_kind):
             raise invalid("filter_kind", ", ".join(map(repr, FILTERS)), filter_kind)
         targets = {"epsilon": epsilon, "rho": rho, "mu": mu, "divergence": divergence}
-        given = [name for name, value in targets.items() if value is not None]
-        if len(given) != 1:
+        target_names = [name for name, value in targets.items() if value is not None]
+        if len(target_names) != 1:
             raise InvalidArgument(
                 "a budget must have one target: epsilon (with delta), rho, mu, or divergence (with "
-                f"order); got {' and '.join(given) or 'none'}."
+                f"order); got {' and '.join(target_names) or 'none'}."
             )
         self.choice = checked_choice(choice)
         self.epsilon = None if epsilon is None else positive(epsilon=epsilon)
@@ -366,10 +366,10 @@ class Budget:
         except Unsupported as fault:
             spent = [run for run, _ in self._releases]
             raise Unsupported(f"{fault} {next_step('budget', [*spent, mechanism])}") from fault
-        known = self._adjacency if adjacency is Adjacency.NEIGHBORS else adjacency
+        notion = self._adjacency if adjacency is Adjacency.NEIGHBORS else adjacency
         if self._meter is None:
-            return known, None
-        return known, self._meter.after(mechanism, adjacency=known, group_size=group_size)
+            return notion, None
+        return notion, self._meter.after(mechanism, adjacency=notion, group_size=group_size)
 
     def _exceeds(self, mechanism: Mechanism, group_size: int, meter: Meter | None) -> bool:
         if meter is not None:

@@ -86,13 +86,17 @@ def calibrate(options: argparse.Namespace) -> Reply:
     side = "smallest" if hides else "largest"
     precision = "" if direction is None else " up to 0.01%"
     first = f"{unknown} = {value!r} (the {side} whose upper bound meets the target{precision})"
-    given = {word: target[word] for word in ("delta", "fpr") if word in target}
+    conditions = {word: target[word] for word in ("delta", "fpr") if word in target}
     view = tables.answers(guarantee, [bracket], details=options.details)
     plan = Run(template(value), asked["adjacency"], None, (), guarantee.group_size).plan(
         [target["delta"]] if "delta" in target else None
     )
     reply = answered(
-        guarantee, [bracket], [entry(guarantee, bracket, **given)], plan, replace(view, title=first)
+        guarantee,
+        [bracket],
+        [entry(guarantee, bracket, **conditions)],
+        plan,
+        replace(view, title=first),
     )
     facts = {"unknown": unknown, "value": value, "target": target, **reply.facts}
     return replace(reply, lines=[first, *(reply.lines or [])], facts=facts)
@@ -109,8 +113,8 @@ def design(options: argparse.Namespace) -> Reply:
         *("users", "rounds", "categories", "local_epsilon"),
         *("drop_outs", "delta", "relative_width"),
     )
-    given = {word: value for word in words if (value := getattr(options, word)) is not None}
-    designed = design_collection(**given)
+    arguments = {word: value for word in words if (value := getattr(options, word)) is not None}
+    designed = design_collection(**arguments)
     asked = designed.to_dict()
     rows = asked.pop("rows")
     plan = None
@@ -293,9 +297,9 @@ def _conversions(options: argparse.Namespace) -> Reply:
         raise UsageError(
             f"give --delta to ask for epsilon, or --epsilon to ask for delta; got {got}."
         )
-    quantity, given, asked = ("epsilon", "delta", delta)
+    quantity, argument, asked = ("epsilon", "delta", delta)
     if delta is None:
-        quantity, given, asked = ("delta", "epsilon", epsilon)
+        quantity, argument, asked = ("delta", "epsilon", epsilon)
     sources = {
         "joint": "riess2026, by all orders together",
         "optimal": "asoodeh2020 Theorem 3",
@@ -311,7 +315,7 @@ def _conversions(options: argparse.Namespace) -> Reply:
         {
             "name": name,
             "quantity": quantity,
-            given: asked,
+            argument: asked,
             "lower": None,
             "upper": _json(value),
             "rigor": str(curve.rigor),
@@ -323,7 +327,7 @@ def _conversions(options: argparse.Namespace) -> Reply:
     ]
     return Reply(
         answers,
-        tables.conversions(f"{quantity} at {given}={asked:g}", curve.describe(), rows),
+        tables.conversions(f"{quantity} at {argument}={asked:g}", curve.describe(), rows),
         plan=Run(curve, None, None).plan(None if delta is None else [delta]).to_dict(),
         facts={"mechanism": curve.describe()},
     )
@@ -362,8 +366,8 @@ def _unknown(options: argparse.Namespace) -> str:
     """The unknown in the words of the API, which must not be given as well."""
     unknown = str(options.unknown).replace("-", "_")
     if unknown not in UNKNOWNS:
-        known = [word.replace("_", "-") for word in UNKNOWNS]
-        ask = hint(options.unknown, known, f"There are: {', '.join(known)}.")
+        unknowns = [word.replace("_", "-") for word in UNKNOWNS]
+        ask = hint(options.unknown, unknowns, f"There are: {', '.join(unknowns)}.")
         raise UsageError(f"{quoted(options.unknown)} cannot be calibrated.{ask}")
     if getattr(options, unknown) is not None:
         raise UsageError(f"{options.unknown} is what is looked for; leave {flag(unknown)} out.")
@@ -423,14 +427,14 @@ def _varied(options: argparse.Namespace, delta: float | None) -> str:
 
 def _bound_entry(row: Row, quantity: str, given: dict[str, float]) -> dict[str, Any]:
     """One bound for JSON; a value that is not proved is an estimate, not a bound."""
-    ends: dict[str, Any] = {"lower": None, "upper": None, "estimate": None}
+    values: dict[str, Any] = {"lower": None, "upper": None, "estimate": None}
     if row.value is not None:
-        ends[str(row.side) if row.rigor.proved else "estimate"] = _json(row.value)
+        values[str(row.side) if row.rigor.proved else "estimate"] = _json(row.value)
     return {
         "name": row.name,
         "quantity": quantity,
         **given,
-        **ends,
+        **values,
         "rigor": row.rigor_words,
         "confidence": None,
         "reason": row.reason or None,
@@ -443,14 +447,14 @@ def _bound_entry(row: Row, quantity: str, given: dict[str, float]) -> dict[str, 
 def _sampled(options: argparse.Namespace) -> dict[str, Any]:
     """The question to the batch schemes: options first, then the words of a plan."""
     file = None if options.plan is None else PlanFile.read(options.plan)
-    given = {} if file is None else _of_plan(file)
-    given |= {word: value for word in SAMPLED if (value := getattr(options, word)) is not None}
-    missing = [word for word in QUESTION if given.get(word) is None]
+    asked = {} if file is None else _of_plan(file)
+    asked |= {word: value for word in SAMPLED if (value := getattr(options, word)) is not None}
+    missing = [word for word in QUESTION if asked.get(word) is None]
     if missing:
         where = "" if file is None else f" {file.path} does not say it."
         needed = ", ".join(flag(word) for word in QUESTION)
         raise UsageError(f"samplers needs {needed}; {flag(missing[0])} is missing.{where}")
-    return given
+    return asked
 
 
 def _of_plan(file: PlanFile) -> dict[str, Any]:

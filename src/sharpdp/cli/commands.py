@@ -63,13 +63,13 @@ def parsed(words: Sequence[str], version: str) -> argparse.Namespace:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
         raise HelpRequested(overview())
-    name, *rest = words
+    name, *options = words
     if name not in COMMANDS:
         raise UsageError(_unknown(name))
     parser = command_parser(name)
-    parser.check(rest)
-    parser.shown_run = _shown_run(parser, rest)
-    return parser.parse_args(rest, argparse.Namespace(command=name))
+    parser.check(options)
+    parser.shown_run = _shown_run(parser, options)
+    return parser.parse_args(options, argparse.Namespace(command=name))
 
 
 def overview() -> str:
@@ -171,12 +171,12 @@ def _declared(parser: Parser, name: str) -> Parser:
     if command.group in ("ask", "choose"):
         parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--plain", action="store_true", help="no color and no drawing")
-    places = [
+    metavars = [
         f"[{action.metavar} ...]" if action.nargs == "*" else str(action.metavar)
         for action in parser._actions
         if not action.option_strings
     ]
-    parser.usage = " ".join([parser.prog, *places, "[options]"])
+    parser.usage = " ".join([parser.prog, *metavars, "[options]"])
     return parser
 
 

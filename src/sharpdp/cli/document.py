@@ -52,7 +52,7 @@ def report(options: argparse.Namespace) -> Reply:
         raise UsageError("--sha256 hashes a file; give --output as well.")
     run = run_of(options)
     plan = run.plan(options.delta)
-    given = {
+    header_fields = {
         name: value
         for name in ("project", "data_set", "version", "owner", "contact", "date", "reviewer")
         if (value := getattr(options, name)) is not None
@@ -66,7 +66,7 @@ def report(options: argparse.Namespace) -> Reply:
         from sharpdp.audit import audit_file
 
         audits.append(audit_file(options.audit, guarantee=guarantee))
-    header = {**run.header, **given}
+    header = {**run.header, **header_fields}
     text = render(guarantee, form, delta=plan.delta, audits=audits, header=header)
     if options.output is None:
         return Reply([], lines=text.splitlines())
@@ -315,12 +315,12 @@ def _chosen(names: list[str], also: Sequence[str] = ()) -> list[Bound]:
     """The bounds of these names; all if there are none. The hint knows other names, too."""
     from sharpdp.bounds import all_bounds
 
-    known = {bound.name: bound for bound in all_bounds()}
+    bounds_by_name = {bound.name: bound for bound in all_bounds()}
     for name in names:
-        if name not in known:
-            ask = hint(name, [*known, *also], "See sharpdp bounds.")
+        if name not in bounds_by_name:
+            ask = hint(name, [*bounds_by_name, *also], "See sharpdp bounds.")
             raise UsageError(f"there is no bound {quoted(name)}.{ask}")
-    return [known[name] for name in names] or list(known.values())
+    return [bounds_by_name[name] for name in names] or list(bounds_by_name.values())
 
 
 def _theorem(bound: Bound) -> dict[str, Any]:

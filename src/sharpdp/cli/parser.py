@@ -104,11 +104,11 @@ class Parser(argparse.ArgumentParser):
 
     def check(self, words: Iterable[str]) -> None:
         """Refuse a long option that does not exist, before argparse misses another one."""
-        known = [word for word in self._option_string_actions if word.startswith("--")]
+        options = [word for word in self._option_string_actions if word.startswith("--")]
         for word in words:
             name = word.partition("=")[0]
-            if word.startswith("--") and word != "--" and name not in known:
-                ask = hint(name, known, f"See {self.prog} --help.")
+            if word.startswith("--") and word != "--" and name not in options:
+                ask = hint(name, options, f"See {self.prog} --help.")
                 self.error(f"there is no option {cut(name)}.{ask}")
 
 

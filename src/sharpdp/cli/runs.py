@@ -571,20 +571,20 @@ def _repeats(text: str, words: list[str]) -> tuple[list[str], int | float | None
 
 def _values(name: str, words: list[str]) -> dict[str, Any]:
     """The parameters as given: each key known, given once, and none missing."""
-    known = _keys(name)
+    keys = _keys(name)
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         key = key.replace("-", "_")
         if not equals or not key or not value:
             raise UsageError(f"{name} takes KEY=VALUE; got {quoted(word)}. {EXAMPLE}")
-        if key not in known:
-            ask = hint(key, [f"{word}=" for word in known], f"It takes {', '.join(known)}.")
+        if key not in keys:
+            ask = hint(key, [f"{word}=" for word in keys], f"It takes {', '.join(keys)}.")
             raise UsageError(f"{name} has no parameter {cut(key)}.{ask}")
         if key in values:
             raise UsageError(f"{name} takes {key}= once; got it twice.")
         values[key] = _value(f"{key} of {name}", key, value)
-    missing = [key for key, is_needed in known.items() if is_needed and key not in values]
+    missing = [key for key, is_needed in keys.items() if is_needed and key not in values]
     if missing:
         raise UsageError(f"{name} needs {' and '.join(f'{key}=' for key in missing)}. {EXAMPLE}")
     return values
@@ -656,9 +656,9 @@ def _scheme_name(values: Mapping[str, Any]) -> str:
     name = "poisson" if given is None else str(given).lower().replace("_", "-")
     name = {"balls-in-bins": "balls-and-bins"}.get(name, name)
     if name not in SCHEMES:
-        known = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
+        allowed = f"{', '.join(list(SCHEMES)[:-1])} or {list(SCHEMES)[-1]}"
         raise InvalidArgument(
-            f"batches must be {known}; got {quoted(str(given))}.{hint(name, SCHEMES)}"
+            f"batches must be {allowed}; got {quoted(str(given))}.{hint(name, SCHEMES)}"
         )
     return name
 
@@ -672,8 +672,8 @@ def _allocation(given: dict[str, Any]) -> dict[str, Any]:
             "allocation batches take steps= of one epoch, or dataset_size= and batch_size=; "
             f"got {', '.join(f'{word}=' for word in given)}."
         )
-    rest = {word: value for word, value in given.items() if word != "batch_size"}
-    return {**rest, "steps": _steps({**given, "epochs": 1})}
+    others = {word: value for word, value in given.items() if word != "batch_size"}
+    return {**others, "steps": _steps({**given, "epochs": 1})}
 
 
 def _fixed(given: dict[str, Any]) -> dict[str, Any]:
@@ -683,8 +683,8 @@ def _fixed(given: dict[str, Any]) -> dict[str, Any]:
 
 def _weighted(given: dict[str, Any]) -> dict[str, Any]:
     """The weights under the name that the scheme has for them."""
-    rest = {word: value for word, value in given.items() if word != "example_weights"}
-    return {**rest, "weights": given["example_weights"]}
+    others = {word: value for word, value in given.items() if word != "example_weights"}
+    return {**others, "weights": given["example_weights"]}
 
 
 def _truncated(given: dict[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def answered(options: argparse.Namespace, function: Function) -> Reply:
     settings, replies = [], []
     for values in itertools.product(*several.values()):
         setting = dict(zip(several, values, strict=True))
-        one = argparse.Namespace(**{**copy.deepcopy(vars(options)), **setting})
-        reply = function(one)
+        single = argparse.Namespace(**{**copy.deepcopy(vars(options)), **setting})
+        reply = function(single)
         if "unknown" in reply.facts:  # what was calibrated
             setting |= {reply.facts["unknown"]: reply.facts["value"]}
         settings.append(setting)
@@ -129,8 +129,10 @@ def _brackets(replies: Sequence[Reply]) -> tuple[tuple[Column, ...], list[tuple[
     for reply in replies:
         lines = []
         for answer in reply.answers:
-            given = [f"{name}={answer[name]:g}" for name in GIVEN if answer.get(name) is not None]
-            at = f" at {', '.join(given)}" if given else ""
+            conditions = [
+                f"{name}={answer[name]:g}" for name in GIVEN if answer.get(name) is not None
+            ]
+            at = f" at {', '.join(conditions)}" if conditions else ""
             cells = (f"{answer['quantity']}{at}", *ends(answer["lower"], answer["upper"]))
             lines.append(TableLine(cells, Emphasis.HOLDS))
         groups.append((Group("", tuple(lines)),))

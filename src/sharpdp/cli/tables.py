@@ -158,7 +158,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
     if silent:
         groups.append(Group("says nothing here", tuple(_bound(row, best) for row in silent)))
     lower, upper = best
-    ends = (
+    bracket_words = (
         f"{lower.shown} <= " if lower else "",
         comparison.quantity,
         f" <= {upper.shown}" if upper else "",
@@ -176,7 +176,7 @@ def bounds_on(comparison: Comparison, *, details: bool) -> View:
     return View(
         title=f"{comparison.quantity} at {comparison.given}={comparison.at:g}",
         subject=f"{comparison.mechanism.describe()}, {comparison.neighbors}",
-        results=(f"{''.join(ends)}, {weakest.by(stated)}",) if lower or upper else (),
+        results=(f"{''.join(bracket_words)}, {weakest.by(stated)}",) if lower or upper else (),
         columns=(
             Column(comparison.quantity, "right"),
             Column("side", shown_from=MEDIUM),

@@ -283,9 +283,9 @@ class Scale:
     def _bar(self, extent: Extent) -> str:
         """Full up to the lower end, light up to the upper one."""
         sure = self._part(extent.lower or 0.0) * self.cells
-        full, rest = divmod(round(sure * len(EIGHTHS)), len(EIGHTHS))
+        full, eighths = divmod(round(sure * len(EIGHTHS)), len(EIGHTHS))
         may = self.cells if extent.upper is None else round(self._part(extent.upper) * self.cells)
-        text = "█" * int(full) + (EIGHTHS[int(rest)] if rest else "")
+        text = "█" * int(full) + (EIGHTHS[int(eighths)] if eighths else "")
         return text + "░" * (may - len(text))
 
 

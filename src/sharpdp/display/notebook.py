@@ -66,11 +66,11 @@ def headline(claim: str, *lines: str) -> str:
     >>> headline("1 <= epsilon <= 2", "certified")[:49]
     '<div style="border-left:4px solid #3a7ab8;padding'
     """
-    rest = "".join(f'<div style="{PALE}">{html.escape(line)}</div>' for line in lines if line)
+    details = "".join(f'<div style="{PALE}">{html.escape(line)}</div>' for line in lines if line)
     sized = '<div style="font-size:1.15em;font-weight:600">'
     return (
         '<div style="border-left:4px solid #3a7ab8;padding:.2em .8em;margin:.2em 0">'
-        f"{sized}{_signs(claim)}</div>{rest}</div>"
+        f"{sized}{_signs(claim)}</div>{details}</div>"
     )
 
 

@@ -176,14 +176,14 @@ class Tabular:
             InvalidArgument: digits is out of range.
             WrongType: digits is no number.
         """
-        places = count(digits=digits)
-        if places > MOST_DIGITS:
-            raise invalid("digits", f"at most {MOST_DIGITS}", places)
+        shown_digits = count(digits=digits)
+        if shown_digits > MOST_DIGITS:
+            raise invalid("digits", f"at most {MOST_DIGITS}", shown_digits)
         rows = self.records(**asked)
         names = list(rows[0]) if rows else []
         names = [name for name in names if any(row[name] not in (None, "") for row in rows)]
         numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
-        body = [" & ".join(_cell(name, row[name], places) for name in names) for row in rows]
+        body = [" & ".join(_cell(name, row[name], shown_digits) for name in names) for row in rows]
         lines = [
             rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}",
             r"\toprule",

@@ -183,16 +183,16 @@ DELTAS = np.geomspace(SMALLEST_DELTA, 0.5, 40)
 
 def _formula_tradeoff(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
     """The trade-off curve that some points (epsilon, delta) prove: the largest of their lines."""
-    known = np.isfinite(epsilons)
-    delta, epsilon = deltas[known, None], epsilons[known, None]
+    is_finite = np.isfinite(epsilons)
+    delta, epsilon = deltas[is_finite, None], epsilons[is_finite, None]
     steep = 1.0 - delta - np.exp(epsilon) * RATES
     flat = np.exp(-epsilon) * (1.0 - delta - RATES)
     return RATES, np.maximum(0.0, np.concatenate([steep, flat]).max(axis=0, initial=0.0))
 
 
 def _formula_profile(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
-    known = np.isfinite(epsilons)
-    return epsilons[known][::-1], deltas[known][::-1]
+    is_finite = np.isfinite(epsilons)
+    return epsilons[is_finite][::-1], deltas[is_finite][::-1]
 
 
 FORMULA_CURVES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {

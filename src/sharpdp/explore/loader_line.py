@@ -87,8 +87,8 @@ def read_loader(text: str) -> LoaderLine:
     for name, reader in READERS.items():
         if name in calls:
             return reader(calls)
-    known = ", ".join(READERS)
-    raise InvalidArgument(f"loader must contain a call of one of {known}; got none of them.")
+    readers = ", ".join(READERS)
+    raise InvalidArgument(f"loader must contain a call of one of {readers}; got none of them.")
 
 
 def _tree(text: str) -> ast.Module:
@@ -297,8 +297,8 @@ def _arguments(call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr]:
         raise InvalidArgument(
             f"loader must have the arguments of {_name(call.func)} written out; the line has * or **."
         )
-    given = dict(zip(names, call.args, strict=False))
-    return {**given, **{str(word.arg): word.value for word in call.keywords}}
+    by_position = dict(zip(names, call.args, strict=False))
+    return {**by_position, **{str(word.arg): word.value for word in call.keywords}}
 
 
 def _value(node: ast.expr | None, default: object) -> object:

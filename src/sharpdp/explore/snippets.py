@@ -76,12 +76,12 @@ def _call(data: Mapping[str, Any]) -> str:
     if path != kind and not hasattr(dp.batches, owner):
         path = f"mechanisms.{kind}"
     defaults = {name: field.default for name, field in arguments(kinds()[kind]).items()}
-    given = {
+    arguments_given = {
         name: value
         for name, value in data.items()
         if name != "kind" and not (name in defaults and _is_default(value, defaults[name]))
     }
-    words = [f"{name}={expression(value)}" for name, value in given.items()]
+    words = [f"{name}={expression(value)}" for name, value in arguments_given.items()]
     return f"dp.{path}({', '.join(words)})"
 
 
@@ -118,7 +118,7 @@ def _report_words(run: ShuffledReports) -> dict[str, Any] | None:
     """The words of the command line that describe shuffled reports; None if there are none."""
     randomizer = run.randomizer
     kind = randomizer if isinstance(randomizer, str) else type(randomizer).__name__
-    names = [name for name, known in RANDOMIZERS.items() if known == kind]
+    names = [name for name, randomizer_kind in RANDOMIZERS.items() if randomizer_kind == kind]
     if not names:
         return None
     values = {word: getattr(run, word, None) for word in REPORTS}
@@ -144,9 +144,11 @@ def batch_words(run: DPSGD) -> dict[str, Any] | None:
         if type(scheme).__name__ != spelled.kind:
             continue
         values = {word: getattr(scheme, word, None) for word in scheme_words(name)}
-        given = {word: value for word, value in values.items() if value not in (None, False, 0)}
+        non_default = {
+            word: value for word, value in values.items() if value not in (None, False, 0)
+        }
         for left_out in ((), ("steps",), ("batch_size", "epochs"), ("steps", "batch_size")):
-            words = {word: value for word, value in given.items() if word not in left_out}
+            words = {word: value for word, value in non_default.items() if word not in left_out}
             words = {"batches": name, **words}
             try:
                 if scheme_of(words) == scheme:

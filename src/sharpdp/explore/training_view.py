@@ -78,8 +78,8 @@ def slow_schemes(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     read = _read(fields)
     sizes, noise_multiplier, delta = _sizes(fields, read), _noise_multiplier(fields), _delta(fields)
     own = scheme_of(_words(read.words, sizes)) if read.words else None
-    known = schemes_for(delta=delta, **sizes)
-    same = [name for name in SLOW if own is not None and known.get(name) == own]
+    schemes = schemes_for(delta=delta, **sizes)
+    same = [name for name in SLOW if own is not None and schemes.get(name) == own]
     yield from ({"same": name} for name in same)
     others = [name for name in SLOW if name not in same]
     yield from _rows(noise_multiplier, delta, sizes, others)
@@ -122,10 +122,10 @@ def _read(fields: Mapping[str, Any]) -> LoaderLine:
 
 def _sizes(fields: Mapping[str, Any], read: LoaderLine) -> dict[str, Any]:
     """The sizes; a batch size that the pasted line has counts more than the field."""
-    given = {name: number(fields, name) for name in SIZES}
+    sizes = {name: number(fields, name) for name in SIZES}
     if "batch_size" in read.words:
-        given["batch_size"] = read.words["batch_size"]
-    return {name: count(**{name: value}) for name, value in given.items()}
+        sizes["batch_size"] = read.words["batch_size"]
+    return {name: count(**{name: value}) for name, value in sizes.items()}
 
 
 def _noise_multiplier(fields: Mapping[str, Any]) -> float:

@@ -163,33 +163,33 @@ class Pool:
         """
         with self._changed:
             seconds = self._seconds.get(name, 0.0)
-            place = Place(time.monotonic() + PASSING * seconds, seconds > SHORT, object())
-            bisect.insort(self._line, place, key=lambda one: one.due)
+            turn = Place(time.monotonic() + PASSING * seconds, seconds > SHORT, object())
+            bisect.insort(self._line, turn, key=lambda one: one.due)
         try:
             while True:
                 with self._changed:
-                    if self._idle and self._next_place() is place:
+                    if self._idle and self._next_place() is turn:
                         worker = self._idle.pop()
                         if worker.has_ended:
                             self._replace(worker)
                             continue
-                        if place.is_long:
+                        if turn.is_long:
                             self._long.add(worker)
                         return worker
                     self._changed.wait(PATIENCE)
-                    ahead = self._line.index(place)
+                    ahead = self._line.index(turn)
                 if not is_waiting():
                     raise Gone
                 yield {"progress": f"waiting for a free processor, {ahead} ahead"}
         finally:
             with self._changed:
-                self._line.remove(place)
+                self._line.remove(turn)
                 self._changed.notify_all()
 
     def _next_place(self) -> Place | None:
         """Who is to be served next; None if only long questions wait and enough of them are at work."""
         is_full = len(self._long) >= max(1, len(self._all) - 1)
-        return next((place for place in self._line if not (place.is_long and is_full)), None)
+        return next((turn for turn in self._line if not (turn.is_long and is_full)), None)
 
     def answers(self, question: Message, is_waiting: Callable[[], bool]) -> Iterator[Message]:
         """The messages of an answer, as they come.
@@ -223,8 +223,8 @@ class Pool:
             raise
         else:
             with self._changed:
-                known = self._seconds.get(name, 0.0)
-                self._seconds[name] = known + 0.3 * (message.get("seconds", known) - known)
+                usual = self._seconds.get(name, 0.0)
+                self._seconds[name] = usual + 0.3 * (message.get("seconds", usual) - usual)
             self._checked(worker, message)
 
     def _checked(self, worker: Worker, message: Message) -> None:

@@ -320,22 +320,22 @@ class LastIterate(BatchQueries[Scheme]):
     @property
     def label(self) -> str:
         """The release and its batches, in words."""
-        known = "" if self.loss is not None else ", any loss"
-        return f"last iterate, {self.batches.label}{known}"
+        condition = "" if self.loss is not None else ", any loss"
+        return f"last iterate, {self.batches.label}{condition}"
 
     def describe(self) -> str:
         """The mechanism in one line."""
         if self.loss is None:
-            known = "any loss"
+            setting = "any loss"
         else:
-            known = f"{self.loss.describe()}, learning rate {self.learning_rate:.12g}"
+            setting = f"{self.loss.describe()}, learning rate {self.learning_rate:.12g}"
             if self.diameter is not None:
-                known += f", projected onto a set of diameter {self.diameter:.12g}"
+                setting += f", projected onto a set of diameter {self.diameter:.12g}"
             if self.start_deviation is not None:
-                known += f", random start of deviation {self.start_deviation:.12g}"
+                setting += f", random start of deviation {self.start_deviation:.12g}"
         return (
             f"last iterate of noisy gradient descent (noise multiplier {self.noise_multiplier:.12g}, "
-            f"{known}, {self.batches.describe()})"
+            f"{setting}, {self.batches.describe()})"
         )
 
     def parts(self) -> Parts:

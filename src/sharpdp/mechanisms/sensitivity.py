@@ -183,15 +183,15 @@ class MonotoneSensitivity:
 
     def values(self, starts: Array) -> Array:
         """The sensitivities at increasing starts; an error if they are not what the shape says."""
-        places = np.abs(starts) if "|" in self.shape else starts
-        values = _numbers("function", self.function(places), places)
-        _check_largest(self.largest, values, places)
-        order = np.argsort(places, kind="stable")
+        distances = np.abs(starts) if "|" in self.shape else starts
+        values = _numbers("function", self.function(distances), distances)
+        _check_largest(self.largest, values, distances)
+        order = np.argsort(distances, kind="stable")
         sign = 1.0 if self.shape.startswith("rising") else -1.0
         with np.errstate(invalid="ignore"):  # between two infinite values
             wrong = sign * np.diff(values[order]) < -FUNCTION_ERROR * values[order][1:]
         if wrong.any():
-            start = float(places[order][int(np.argmax(wrong))])
+            start = float(distances[order][int(np.argmax(wrong))])
             raise InvalidArgument(
                 f"function must be {self.shape}; got one that is not, just after {start:.6g}. "
                 "Give an enclosure of it, or the distribution of its values."
@@ -309,8 +309,8 @@ class SensitivityDistribution(HintedKeywords):
     @property
     def largest(self) -> float:
         """The largest sensitivity that has a probability."""
-        places: list[float] = [value for value, _ in _atoms(self.atoms)]
-        return max([*places, *(self.interval or ())], default=0.0)
+        finite: list[float] = [value for value, _ in _atoms(self.atoms)]
+        return max([*finite, *(self.interval or ())], default=0.0)
 
     def describe(self) -> str:
         """The case in a few words."""
@@ -323,32 +323,32 @@ Sensitivity = (
 """What a mechanism may be told about its sensitivity."""
 
 
-def distribution(cdf: Curve, places: Array) -> Array:
+def distribution(cdf: Curve, points: Array) -> Array:
     """The distribution function at increasing places; an error if it is none."""
-    values = _numbers("cdf", cdf(places), places)
+    values = _numbers("cdf", cdf(points), points)
     if np.any(values > 1.0 + CDF_ERROR) or np.any(np.diff(values) < -CDF_ERROR):
         raise InvalidArgument(
             "cdf must rise from 0 to 1; got "
             f"{', '.join(f'{value:.6g}' for value in values[:: max(values.size // 4, 1)])} "
-            f"between {places[0]:.6g} and {places[-1]:.6g}."
+            f"between {points[0]:.6g} and {points[-1]:.6g}."
         )
     return np.asarray(np.maximum.accumulate(np.minimum(values, 1.0)))
 
 
-def _numbers(name: str, values: object, places: Array) -> Array:
+def _numbers(name: str, values: object, points: Array) -> Array:
     """Values of a user's function as an array of numbers at least 0 (infinite ones allowed)."""
     array = doubles(values)
-    if array.shape != places.shape:
+    if array.shape != points.shape:
         raise InvalidArgument(
             f"{name} must return one number for each entry of an array; got {short_repr(values)} for "
-            f"{places.size} entries."
+            f"{points.size} entries."
         )
     wrong = ~(array >= 0.0)
     if wrong.any():
         index = int(np.argmax(wrong))
         raise InvalidArgument(
             f"{name} must return numbers that are at least 0; got {float(array[index])!r} at "
-            f"{float(places[index]):.6g}."
+            f"{float(points[index]):.6g}."
         )
     return array
 
@@ -363,13 +363,13 @@ def _check_callable(name: str, value: object, of: str) -> None:
         raise WrongType(f"{name} must be a function of {of}; got {short_repr(value)}.")
 
 
-def _check_largest(largest: float, values: Array, places: Array) -> None:
+def _check_largest(largest: float, values: Array, points: Array) -> None:
     wrong = values > largest * (1.0 + FUNCTION_ERROR)
     if wrong.any():
         index = int(np.argmax(wrong))
         raise InvalidArgument(
             f"largest must be at least every sensitivity; got {largest!r}, and "
-            f"{float(values[index])!r} at {float(places[index]):.6g}."
+            f"{float(values[index])!r} at {float(points[index]):.6g}."
         )
 
 

@@ -136,10 +136,10 @@ class ShuffledReports(Mechanism):
         if self.local_epsilon == 0.0:
             return ((PureDP(epsilon=0.0), 1),)
         if isinstance(self.randomizer, ApproximateRandomizer):
-            one = ApproximateReports(
+            round_reports = ApproximateReports(
                 users=self.users, randomizer=self.randomizer, population=self.population
             )
-            return ((one, self.rounds),)
+            return ((round_reports, self.rounds),)
         if self.population is None:
             return ((replace(self, rounds=1), self.rounds),)
         return (

@@ -75,11 +75,11 @@ class ShuffledGroups(Mechanism):
             epsilons = list(dict.fromkeys(epsilons))
         else:
             hint = "It counts the users of a group."
-            given: list[dict[str, Any]] = [
+            group_users: list[dict[str, Any]] = [
                 {f"users[{index}]": each}
                 for index, each in enumerate(_entries("users", given_users))
             ]
-            users = [count(hint=hint, **each) for each in given]
+            users = [count(hint=hint, **each) for each in group_users]
         if len(users) != len(epsilons):
             raise InvalidArgument(
                 f"local_epsilon must have one entry per group, {len(users)}; got {len(epsilons)}. "

@@ -113,10 +113,10 @@ class BatchQueries(Mechanism, Generic[Scheme]):
 
     def __post_init__(self) -> None:
         """Check both fields."""
-        given: object = self.batches
-        if isinstance(given, type) or not isinstance(given, BatchScheme):
+        untyped: object = self.batches
+        if isinstance(untyped, type) or not isinstance(untyped, BatchScheme):
             raise WrongType(
-                f"batches must be a batch scheme; got {short_repr(given)}. "
+                f"batches must be a batch scheme; got {short_repr(untyped)}. "
                 "Try PoissonBatches(sample_rate=..., steps=...)."
             )
         clean = zero_or_scale(noise_multiplier=self.noise_multiplier, hint=NO_LESS_NOISE)

@@ -320,8 +320,8 @@ def mechanism_from_data(data: object, where: str = "mechanism", *, depth: int = 
     if depth > MOST_NESTED:
         raise InvalidArgument(f"{where[:MOST_NESTED]}... is nested more than {MOST_NESTED} deep.")
     if isinstance(data, list | tuple):
-        places = ((entry, f"{where}[{index}]") for index, entry in enumerate(data))
-        return [mechanism_from_data(entry, path, depth=depth + 1) for entry, path in places]
+        entries = ((entry, f"{where}[{index}]") for index, entry in enumerate(data))
+        return [mechanism_from_data(entry, path, depth=depth + 1) for entry, path in entries]
     if not isinstance(data, Mapping):
         return data
     made = _maker(data, where)

@@ -44,8 +44,8 @@ def risk(risk: Risk, ax: Axes | None = None, *, title: str | None = AUTO) -> Axe
         (risk.baseline, risk.reconstruction, f"secret with a chance of {risk.baseline:g}"),
         (1.0 / risk.candidates, risk.singling_out, f"one of {risk.candidates:,} candidates"),
     )
-    for (place, bracket, label), marker in zip(asked, "os", strict=True):
-        axes.plot([place], [float(bracket)], marker, color=ORANGE, label=label)
+    for (chance_of, bracket, label), marker in zip(asked, "os", strict=True):
+        axes.plot([chance_of], [float(bracket)], marker, color=ORANGE, label=label)
     axes.set(xlim=(1e-4, 1.0), ylim=(1e-4, 1.05), xscale="log", yscale="log")
     axes.set_xlabel("chance without the release")
     axes.set_ylabel("largest success with it")

@@ -69,8 +69,8 @@ def samplers(
     axes.set(xlim=(0.0, limit), ylim=(-0.6, len(rows) - 0.4))
     axes.set_xlabel(f"epsilon at delta = {comparison.delta:g}")
     words = comparison.describe()
-    place: dict[str, Any] = LEGEND_BELOW if is_small() else {"loc": "upper right"}
-    finish(axes, "What do these batches cost?", words, title=title, **place)
+    legend: dict[str, Any] = LEGEND_BELOW if is_small() else {"loc": "upper right"}
+    finish(axes, "What do these batches cost?", words, title=title, **legend)
     return axes
 
 

@@ -215,15 +215,17 @@ class Reading:
         rough = width >= ROUGH_WIDTH and any(bound.effort.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
         direct = self._is_direct(guarantee)
-        ends = [self._read(guarantee.only(way), direct=direct) for way in guarantee.derivations]
-        low, high = min(ends, key=lambda interval: interval[1])
+        intervals = [
+            self._read(guarantee.only(way), direct=direct) for way in guarantee.derivations
+        ]
+        low, high = min(intervals, key=lambda interval: interval[1])
         if abs(high) < NEAR:
             routes = guarantee.upper_derivations
             assert isinstance(routes, Derivations)
             apart = NEARER if rough or width >= FIRST_WIDTH else CLOSEST * width
             far = high + apart + BEHIND * abs(high)
             self.behind.update(
-                names for names, end in zip(routes.names, ends, strict=True) if end[1] > far
+                names for names, end in zip(routes.names, intervals, strict=True) if end[1] > far
             )
         reached = 0.0 if high == -math.inf else high - low if high < math.inf else math.inf
         return high, max(reached, ROUGH_WIDTH) if rough else reached
@@ -396,9 +398,9 @@ class Search:
             reading = replace(
                 self.reading.reads_as(self.template(guess)), adjacency=None, behind=set()
             )
-            ends = [guess, guess + 1 if self.whole else 1.02 * guess]
-            low, high = (reading.excess(quick.template(end), FIRST_WIDTH)[0] for end in ends)
-            slope = (high - low) / math.log(ends[1] / ends[0])
+            guesses = [guess, guess + 1 if self.whole else 1.02 * guess]
+            low, high = (reading.excess(quick.template(end), FIRST_WIDTH)[0] for end in guesses)
+            slope = (high - low) / math.log(guesses[1] / guesses[0])
             return self._near(math.log(guess), slope, error)
         except (InvalidArgument, NotCertified, Unsupported):
             return None
@@ -407,34 +409,34 @@ class Search:
         """The quicker mechanism for a value of the unknown."""
         return _similar(self.template(value), self.reading.adjacency)
 
-    def _near(self, place: float, slope: float, error: float) -> tuple[float, bool] | None:
+    def _near(self, guess: float, slope: float, error: float) -> tuple[float, bool] | None:
         """The value near a guess of its logarithm, and whether larger ones miss the target.
 
         Rough answers improve on the guess and on how fast the quantity moves. None if they do not come
         close.
         """
         if self.whole:
-            place = self._log(round(math.exp(place)))
+            guess = self._log(round(math.exp(guess)))
         seen: list[Point] = []
         for _ in range(FINE_TRIALS):
-            excess = self._at(place, FIRST_WIDTH)
-            if seen and place != seen[0][0]:
-                slope = (excess - seen[0][1]) / (place - seen[0][0])
+            excess = self._at(guess, FIRST_WIDTH)
+            if seen and guess != seen[0][0]:
+                slope = (excess - seen[0][1]) / (guess - seen[0][0])
             if not (math.isfinite(excess) and math.isfinite(slope) and slope != 0.0):
                 return None
             if abs(excess) > FARTHEST_GUESS or abs(excess) > FARTHEST_GUESS * abs(slope):
                 return None
-            seen = [(place, excess), *(at for at in seen if at[1] != excess)]
-            place = _next_guess(seen, slope)
+            seen = [(guess, excess), *(at for at in seen if at[1] != excess)]
+            guess = _next_guess(seen, slope)
             if abs(excess) <= NEAR_GUESS:
                 break
         else:
             return None
         rising, finest = slope > 0.0, self.finest(error)
         if not self.whole:
-            found = self._polished(place, slope, finest, 0.5 * error)
+            found = self._polished(guess, slope, finest, 0.5 * error)
             return None if found is None else (found, rising)
-        a, b = self._around(place, slope, finest, error)
+        a, b = self._around(guess, slope, finest, error)
         outside = math.copysign(math.inf, slope)
         a, b = self._reopened(a, b, finest, -outside, outside)
         return self._value(self._shrunk(a, b, finest, 0.0)[0]), rising
@@ -474,7 +476,7 @@ class Search:
                 closer = abs(there) < 0.9 * abs(at_last[way])
                 last[way], at_last[way] = following, there
                 if closer and way in open_ways:  # the other way leads away from the target
-                    open_ways = [way, *(known for known in open_ways if known != way)]
+                    open_ways = [way, *(other for other in open_ways if other != way)]
                     break
             if not open_ways:
                 break
@@ -547,7 +549,7 @@ class Search:
         a, _ = self._shrunk(a, b, finest, 0.0 if self.whole else error)
         return self._value(a)
 
-    def _polished(self, place: float, slope: float, finest: float, error: float) -> float | None:
+    def _polished(self, guess: float, slope: float, finest: float, error: float) -> float | None:
         """A value that fine answers put inside, and within the error of the crossing by their slope.
 
         Fine answers take time. The slope is that of rough answers until two fine ones are far enough
@@ -556,22 +558,22 @@ class Search:
         rising = slope > 0.0
         seen: list[Point] = []
         for _ in range(FINE_TRIALS):
-            excess = self._at(place, finest)
+            excess = self._at(guess, finest)
             # answers closer together than this say more about their own widths
-            seen = [(place, excess), *(at for at in seen if abs(at[0] - place) > 3.0 * error)][:3]
+            seen = [(guess, excess), *(at for at in seen if abs(at[0] - guess) > 3.0 * error)][:3]
             if len(seen) > 1:
-                slope = (excess - seen[1][1]) / (place - seen[1][0])
+                slope = (excess - seen[1][1]) / (guess - seen[1][0])
             if not (math.isfinite(slope) and math.isfinite(excess)) or (slope > 0.0) != rising:
                 return None
             bent = _zero(seen) if len({over for _, over in seen}) == 3 else math.nan
-            crossing, far = place - excess / slope, abs(excess / slope)
+            crossing, far = guess - excess / slope, abs(excess / slope)
             if abs(bent - crossing) < 0.5 * far:
                 crossing = bent
-            if excess <= 0.0 and abs(crossing - place) <= 0.8 * error:
-                return self._value(place)
+            if excess <= 0.0 and abs(crossing - guess) <= 0.8 * error:
+                return self._value(guess)
             # a longer step is less certain
-            aside = min(max(0.3 * error, 0.1 * abs(crossing - place)), 0.6 * error)
-            place = crossing + math.copysign(aside, -slope)
+            aside = min(max(0.3 * error, 0.1 * abs(crossing - guess)), 0.6 * error)
+            guess = crossing + math.copysign(aside, -slope)
         return None
 
     def _around(
@@ -625,9 +627,9 @@ class Search:
 
     def _pace(self, value: float, error: float) -> float:
         """How fast the quantity moves near a value, by trials that are far enough apart to tell."""
-        place = math.log(value)
+        log_value = math.log(value)
         near = sorted(
-            (abs(math.log(tried) - place), math.log(tried), over)
+            (abs(math.log(tried) - log_value), math.log(tried), over)
             for tried, (over, _) in self.tried.items()
             if math.isfinite(over)
         )
@@ -781,10 +783,10 @@ def _next_guess(seen: Sequence[Point], slope: float) -> float:
     >>> round(_next_guess(three, 4.0), 3), _next_guess([*three[:2], (4.0, 12.0)], 4.0)
     (1.888, 1.75)
     """
-    place, excess = seen[0]
+    guess, excess = seen[0]
     inside, outside = ([at for at in seen if (at[1] <= 0.0) == side] for side in (True, False))
     if len(seen) < 3 or not inside or not outside:
-        return place - excess / slope
+        return guess - excess / slope
     a, b = (min(part, key=lambda at: abs(at[1])) for part in (inside, outside))
     reach = 1.5 * max(abs(a[1]), abs(b[1]))
     others = [at for at in seen if at not in (a, b) and abs(at[1]) <= reach]
@@ -793,7 +795,7 @@ def _next_guess(seen: Sequence[Point], slope: float) -> float:
 
 def _zero(points: Sequence[Point]) -> float:
     """Where the place as a polynomial of the excess has excess zero, by Neville's scheme."""
-    values, excesses = [place for place, _ in points], [over for _, over in points]
+    values, excesses = [value for value, _ in points], [over for _, over in points]
     for distance in range(1, len(values)):
         for i in range(len(values) - distance):
             first, last = excesses[i], excesses[i + distance]

@@ -423,7 +423,7 @@ def _plans(
     dataset_size: int, batch_size: int, epochs: int, delta: float, physical: int | None
 ) -> dict[str, Planned]:
     """Each scheme by name, made when it is asked for."""
-    given: dict[str, Any] = {
+    sizes: dict[str, Any] = {
         "dataset_size": dataset_size,
         "batch_size": batch_size,
         "epochs": epochs,
@@ -433,18 +433,18 @@ def _plans(
     def truncated() -> BatchScheme:
         total = steps * epochs
         if physical is not None:
-            return TruncatedPoissonBatches(**given, physical_batch_size=physical)
+            return TruncatedPoissonBatches(**sizes, physical_batch_size=physical)
         kept = padded_size(
             dataset_size=dataset_size, batch_size=batch_size, steps=total, delta=delta
         )
-        return TruncatedPoissonBatches(**given, physical_batch_size=kept)
+        return TruncatedPoissonBatches(**sizes, physical_batch_size=kept)
 
     return {
-        BASIS: lambda: PoissonBatches(**given),
-        "deterministic": lambda: DeterministicBatches(**given),
+        BASIS: lambda: PoissonBatches(**sizes),
+        "deterministic": lambda: DeterministicBatches(**sizes),
         "truncated Poisson": truncated,
-        "balls-and-bins": lambda: BallsAndBins(**given),
-        "kept bins": lambda: BallsAndBins(**given, order="kept"),
+        "balls-and-bins": lambda: BallsAndBins(**sizes),
+        "kept bins": lambda: BallsAndBins(**sizes, order="kept"),
         "random allocation": lambda: RandomAllocation(
             steps=steps, epochs=epochs, dataset_size=dataset_size
         ),
@@ -454,8 +454,8 @@ def _plans(
         "with replacement": lambda: FixedSizeBatches(
             dataset_size=dataset_size, batch_size=batch_size, steps=steps * epochs, replacement=True
         ),
-        "shuffled": lambda: ShuffledBatches(**given),
-        "shuffled, one left out": lambda: ShuffledBatches(**given, left_out=1, drop_last=True),
+        "shuffled": lambda: ShuffledBatches(**sizes),
+        "shuffled, one left out": lambda: ShuffledBatches(**sizes, left_out=1, drop_last=True),
     }
 
 

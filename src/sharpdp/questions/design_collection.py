@@ -53,14 +53,14 @@ class DesignRow:
         Returns:
             Numbers by name; of brackets both ends, infinity by its name.
         """
-        ends: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name in ("central", "central_with_drop_outs", "without_shuffler"):
             bracket: Bracket = getattr(self, name)
-            ends[f"{name}_lower"] = float(bracket.lower)
-            ends[f"{name}_upper"] = _plain(float(bracket.upper))
+            columns[f"{name}_lower"] = float(bracket.lower)
+            columns[f"{name}_upper"] = _plain(float(bracket.upper))
         return {
             "local_epsilon": self.local_epsilon,
-            **ends,
+            **columns,
             "error": self.error,
             "error_with_drop_outs": self.error_with_drop_outs,
             "rigor": str(self.central.rigor),

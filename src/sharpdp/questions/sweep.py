@@ -246,9 +246,13 @@ class Sweep(Tabular):
             NotCertified: double precision is not enough for one of the runs.
         """
         answer = self.epsilon(delta=half_open_probability(delta=delta))
-        ends = zip(np.ravel(answer.lower).tolist(), np.ravel(answer.upper).tolist(), strict=True)
+        intervals = zip(
+            np.ravel(answer.lower).tolist(), np.ravel(answer.upper).tolist(), strict=True
+        )
         rows = [(*self.axes, "epsilon at least", "at most")]
-        for settings, interval in zip(itertools.product(*self.axes.values()), ends, strict=True):
+        for settings, interval in zip(
+            itertools.product(*self.axes.values()), intervals, strict=True
+        ):
             lower, upper = f"{Bracket(*interval):.6g}".split(" to ")
             rows.append((*map(_shown, settings), lower, upper))
         right = {*range(len(rows[0]))} - {
@@ -286,7 +290,9 @@ class Sweep(Tabular):
         if set(asked) != {"delta"}:
             raise WrongType(f"a sweep is asked at one delta, such as delta=1e-5; got {asked}.")
         answer = self.epsilon(delta=half_open_probability(**asked))
-        ends = zip(np.ravel(answer.lower).tolist(), np.ravel(answer.upper).tolist(), strict=True)
+        intervals = zip(
+            np.ravel(answer.lower).tolist(), np.ravel(answer.upper).tolist(), strict=True
+        )
         return [
             {
                 **{
@@ -297,7 +303,7 @@ class Sweep(Tabular):
                 "epsilon_upper": upper,
             }
             for settings, (lower, upper) in zip(
-                itertools.product(*self.axes.values()), ends, strict=True
+                itertools.product(*self.axes.values()), intervals, strict=True
             )
         ]
 
@@ -438,7 +444,7 @@ def _context(contexts: list[str]) -> str:
     if len(set(contexts)) == 1:
         return contexts[0]
     asked = contexts[0].split(" | ")[0]
-    wide = sum("wider than asked" in one or "gap between" in one for one in contexts)
+    wide = sum("wider than asked" in context or "gap between" in context for context in contexts)
     note = f", {wide} of them wider than asked" if wide else ""
     return f"{asked} | {len(contexts)} runs{note}"
 

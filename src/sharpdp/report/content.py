@@ -235,8 +235,8 @@ def short(guarantee: Guarantee, bracket: Bracket) -> str:
     """
     low, high = f"{bracket:g}".split(" to ")
     start = f"{low} <= " if guarantee.lower_derivations else ""
-    place = bracket.context.partition("|")[0].strip()
-    words = f"{start}{bracket.quantity} <= {high} {place}".rstrip()
+    question = bracket.context.partition("|")[0].strip()
+    words = f"{start}{bracket.quantity} <= {high} {question}".rstrip()
     if bracket.lower == math.inf and guarantee.lower_derivations:
         return words.partition(" <= ")[2].replace("<= inf", "is infinite")
     return words
@@ -585,7 +585,8 @@ def marked(section: Section) -> list[str]:
             lines += ["", _escaped("   ".join(_to_sign(block, ".")))]
         elif isinstance(block, Brackets):
             rows = [
-                (given, bracket.quantity, *ends(block, bracket)) for given, bracket in block.rows
+                (condition, bracket.quantity, *ends(block, bracket))
+                for condition, bracket in block.rows
             ]
             lines += _table(("given", "asked", "at least", "at most"), rows)
         elif isinstance(block, Table):

@@ -157,13 +157,13 @@ def _headline(results: Results, section: Section) -> str:
     run, *sentences = (
         line for block in section.blocks if isinstance(block, Items) for line in block.lines
     )
-    rest = "\n".join(f"<p>{_escaped(line)}</p>" for line in sentences)
+    paragraphs = "\n".join(f"<p>{_escaped(line)}</p>" for line in sentences)
     rows = header_rows(results)
     about = f"{_header(rows)}\n" if rows else ""
     return (
         f'<h1>{TITLE}</h1>\n<p class="of">{_escaped(run.partition(": ")[2])}</p>\n{about}'
         f'<div class="short">\n<p class="claim">{claim} <small>{_escaped(where)}</small></p>\n'
-        f"{rest}\n</div>"
+        f"{paragraphs}\n</div>"
     )
 
 
@@ -203,7 +203,10 @@ def _block(block: Block) -> str:
     if isinstance(block, Table):
         return _table(block.head, block.rows, "parameters")
     if isinstance(block, Brackets):
-        rows = [(given, bracket.quantity, *ends(block, bracket)) for given, bracket in block.rows]
+        rows = [
+            (condition, bracket.quantity, *ends(block, bracket))
+            for condition, bracket in block.rows
+        ]
         return _table(("given", "asked", "at least", "at most"), rows, "answers")
     if isinstance(block, Picture):
         caption = f"<figcaption>{_escaped(block.caption)}</figcaption>"

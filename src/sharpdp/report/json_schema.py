@@ -193,8 +193,8 @@ def _evidence_fields() -> Schema:
 def _bracket(**more: Schema) -> Schema:
     """A quantity between two numbers; the lower one is null if nothing is known from below."""
     number: list[Schema] = [{"type": "number"}, {"enum": ["inf", "-inf"]}]
-    ends = {"lower": {"anyOf": [*number, {"type": "null"}]}, "upper": {"anyOf": number}}
-    return _object({**more, "quantity": WORDS, **ends, "rigor": WORDS})
+    sides = {"lower": {"anyOf": [*number, {"type": "null"}]}, "upper": {"anyOf": number}}
+    return _object({**more, "quantity": WORDS, **sides, "rigor": WORDS})
 
 
 def _brackets(given: str) -> Schema:
@@ -214,7 +214,7 @@ Fault = tuple[str, str, Any]
 """A place such as /epsilon/0/upper, what is wrong there, and what stands there."""
 
 
-def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
+def faults(expected: Schema, data: Any, path: str = "") -> Iterator[Fault]:
     """Faults of data by a schema, as far as reports and ledgers use JSON Schema.
 
     Plans, which are referred to, are left to their own reader.
@@ -223,38 +223,38 @@ def faults(expected: Schema, data: Any, place: str = "") -> Iterator[Fault]:
     [('/title', 'it must be of type string', 3)]
     """
     if "anyOf" in expected:
-        ways = [list(faults(way, data, place)) for way in expected["anyOf"]]
+        ways = [list(faults(way, data, path)) for way in expected["anyOf"]]
         if all(ways):
-            yield place, " or ".join(dict.fromkeys(why for way in ways for _, why, _ in way)), data
+            yield path, " or ".join(dict.fromkeys(why for way in ways for _, why, _ in way)), data
         return
     if "const" in expected or "enum" in expected:
         allowed = [expected["const"]] if "const" in expected else expected["enum"]
         if not any(type(data) is type(value) and data == value for value in allowed):
-            yield place, f"it must be {' or '.join(map(repr, allowed))}", data
+            yield path, f"it must be {' or '.join(map(repr, allowed))}", data
         return
     types = expected.get("type", ())
     types = [types] if isinstance(types, str) else types
     if types and not any(_is_of(name, data) for name in types):
-        yield place, f"it must be of type {' or '.join(types)}", data
+        yield path, f"it must be of type {' or '.join(types)}", data
         return
     if isinstance(data, dict):
-        yield from _faults_of_object(expected, data, place)
+        yield from _faults_of_object(expected, data, path)
     elif isinstance(data, list):
-        yield from _faults_of_list(expected, data, place)
+        yield from _faults_of_list(expected, data, path)
     elif isinstance(data, str):
         if len(data) < expected.get("minLength", 0):
-            yield place, "it must not be empty", data
+            yield path, "it must not be empty", data
         if "pattern" in expected and not re.fullmatch(expected["pattern"], data):
-            yield place, f"it must match {expected['pattern']}", data
+            yield path, f"it must match {expected['pattern']}", data
     else:
         if "minimum" in expected and data < expected["minimum"]:
-            yield place, f"it must be at least {expected['minimum']:g}", data
+            yield path, f"it must be at least {expected['minimum']:g}", data
         if "maximum" in expected and data > expected["maximum"]:
-            yield place, f"it must be at most {expected['maximum']:g}", data
+            yield path, f"it must be at most {expected['maximum']:g}", data
         if "exclusiveMaximum" in expected and data >= expected["exclusiveMaximum"]:
-            yield place, f"it must be less than {expected['exclusiveMaximum']:g}", data
+            yield path, f"it must be less than {expected['exclusiveMaximum']:g}", data
         if "exclusiveMinimum" in expected and data <= expected["exclusiveMinimum"]:
-            yield place, f"it must be more than {expected['exclusiveMinimum']:g}", data
+            yield path, f"it must be more than {expected['exclusiveMinimum']:g}", data
 
 
 def _is_of(name: str, value: Any) -> bool:
@@ -275,28 +275,28 @@ def _is_of(name: str, value: Any) -> bool:
     return isinstance(value, types[name])
 
 
-def _faults_of_object(expected: Schema, data: dict[str, Any], place: str) -> Iterator[Fault]:
+def _faults_of_object(expected: Schema, data: dict[str, Any], path: str) -> Iterator[Fault]:
     properties = expected.get("properties")
     if properties is None:
         return
     if len(data) < expected.get("minProperties", 0):
-        yield place, "it must not be empty", data
+        yield path, "it must not be empty", data
     for name in expected["required"]:
         if name not in data:
-            yield f"{place}/{name}", "it is missing", None
+            yield f"{path}/{name}", "it is missing", None
     for name, value in data.items():
         if name in properties:
-            yield from faults(properties[name], value, f"{place}/{name}")
+            yield from faults(properties[name], value, f"{path}/{name}")
         else:
-            yield f"{place}/{name}", "there is no such field", value
+            yield f"{path}/{name}", "there is no such field", value
 
 
-def _faults_of_list(expected: Schema, data: list[Any], place: str) -> Iterator[Fault]:
+def _faults_of_list(expected: Schema, data: list[Any], path: str) -> Iterator[Fault]:
     if len(data) < expected.get("minItems", 0):
-        yield place, f"it must have at least {expected['minItems']} entries", data
+        yield path, f"it must have at least {expected['minItems']} entries", data
     if len(data) > expected.get("maxItems", len(data)):
-        yield place, f"it must have at most {expected['maxItems']} entries", data
+        yield path, f"it must have at most {expected['maxItems']} entries", data
     for index, value in enumerate(data):
-        yield from faults(expected["items"], value, f"{place}/{index}")
+        yield from faults(expected["items"], value, f"{path}/{index}")
     if expected.get("uniqueItems") and len(set(map(repr, data))) < len(data):
-        yield place, "its entries must differ", data
+        yield path, "its entries must differ", data

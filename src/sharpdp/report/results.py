@@ -163,11 +163,11 @@ class Results:
         fresh = asked_nothing(guarantee)
         with progress("writing a report"):
             epsilons = tuple((value, fresh.epsilon(delta=value)) for value in asked)
-            places = (1.0, 2.0, 4.0) if form == 1 else _fitting(float(epsilons[0][1]))
+            epsilon_values = (1.0, 2.0, 4.0) if form == 1 else _fitting(float(epsilons[0][1]))
             return cls(
                 guarantee,
                 epsilons,
-                tuple((value, fresh.delta(epsilon=value)) for value in places),
+                tuple((value, fresh.delta(epsilon=value)) for value in epsilon_values),
                 tuple((rate, fresh.tpr(fpr=rate)) for rate in FALSE_POSITIVE_RATES),
                 fresh.advantage(),
                 fresh.mu(),
@@ -286,9 +286,9 @@ def _deciding(guarantee: Guarantee, side: Side, deltas: list[float]) -> list[Bou
         return [bound for derivation in every for bound in derivation.bounds]
     deciding: dict[Bound, None] = {}
     for delta in deltas:
-        ends = [_end(guarantee, side, derivation, delta) for derivation in every]
-        best = max(ends) if is_lower else min(ends)
-        for derivation, end in zip(every, ends, strict=True):
+        values = [_end(guarantee, side, derivation, delta) for derivation in every]
+        best = max(values) if is_lower else min(values)
+        for derivation, end in zip(every, values, strict=True):
             if end == best:
                 deciding.update(dict.fromkeys(derivation.bounds))
     return list(deciding)

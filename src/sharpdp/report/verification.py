@@ -339,26 +339,26 @@ def _misshapen(data: Data) -> Iterator[Finding]:
         yield Finding("/format", Verdict.UNCONFIRMED, why, recorded=form)
         return
     other_version = _version(data) != versions()["sharpdp"]
-    for place, why, value in faults(report_fields(1 if form == 1 else FORMAT), data):
+    for path, why, value in faults(report_fields(1 if form == 1 else FORMAT), data):
         # earlier versions took any text for a date
-        free = place == "/date" and isinstance(value, str) and other_version
+        free = path == "/date" and isinstance(value, str) and other_version
         verdict = Verdict.UNCONFIRMED if free else Verdict.CONTRADICTED
-        yield Finding(place or "/", verdict, why, recorded=value)
+        yield Finding(path or "/", verdict, why, recorded=value)
 
 
-def _unprintable(data: Any, place: str = "") -> Iterator[Finding]:
+def _unprintable(data: Any, path: str = "") -> Iterator[Finding]:
     """Texts and names with characters that steer a terminal or reorder what is read."""
     if isinstance(data, dict):
         for name, value in data.items():
-            yield from _unprintable(value, f"{place}/{name}")
+            yield from _unprintable(value, f"{path}/{name}")
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _unprintable(value, f"{place}/{index}")
+            yield from _unprintable(value, f"{path}/{index}")
     elif isinstance(data, str):
-        allowed = "\n" if place == "/bibtex" else ""
+        allowed = "\n" if path == "/bibtex" else ""
         if not data.isprintable() and any(is_unseen(char) for char in set(data) - set(allowed)):
             why = "it has control or formatting characters"
-            yield Finding(place, Verdict.CONTRADICTED, why, recorded=data)
+            yield Finding(path, Verdict.CONTRADICTED, why, recorded=data)
 
 
 def _plan(data: Data) -> Plan | Finding:
@@ -438,27 +438,27 @@ def held_against(data: Data, now: Results) -> Comparison:
 
 
 def _differences(
-    place: str, recorded: object, rebuilt: object, verdict: Verdict
+    path: str, recorded: object, rebuilt: object, verdict: Verdict
 ) -> Iterator[Finding]:
     """The leaves in which two texts, numbers, lists or mappings differ."""
     if isinstance(recorded, dict) and isinstance(rebuilt, dict):
         for name in {**rebuilt, **recorded}:
             parts = recorded.get(name, ABSENT), rebuilt.get(name, ABSENT)
-            yield from _differences(f"{place}/{name}", *parts, verdict)
+            yield from _differences(f"{path}/{name}", *parts, verdict)
     elif isinstance(recorded, list) and isinstance(rebuilt, list):
         for index in range(max(len(recorded), len(rebuilt))):
             left, right = (
                 entries[index] if index < len(entries) else ABSENT
                 for entries in (recorded, rebuilt)
             )
-            yield from _differences(f"{place}/{index}", left, right, verdict)
+            yield from _differences(f"{path}/{index}", left, right, verdict)
     elif not _same(recorded, rebuilt):
         why = (
             "this version writes it differently"
             if verdict is Verdict.UNCONFIRMED
             else "the report was changed"
         )
-        yield Finding(place, verdict, why, recorded, rebuilt)
+        yield Finding(path, verdict, why, recorded, rebuilt)
 
 
 def _same(recorded: object, rebuilt: object) -> bool:
@@ -492,22 +492,22 @@ class _Judge:
             yield from self._judged(f"/{name}", name, recorded, rebuilt)
             return
         given = GIVEN[name]
-        places, asked = (
+        recorded_at, asked = (
             [{given: entry[given]} for entry in entries] for entries in (recorded, rebuilt)
         )
-        if places != asked:
-            yield from _differences(f"/{name}", places, asked, self.unlike)
-            if self.unlike is Verdict.CONTRADICTED or len(places) > 200:
+        if recorded_at != asked:
+            yield from _differences(f"/{name}", recorded_at, asked, self.unlike)
+            if self.unlike is Verdict.CONTRADICTED or len(recorded_at) > 200:
                 return
             rebuilt = [self._elsewhere(name, entry) for entry in recorded]
         for index, (entry, now) in enumerate(zip(recorded, rebuilt, strict=True)):
             yield from self._judged(f"/{name}/{index}", name, entry, now)
 
-    def _judged(self, place: str, name: str, recorded: Data, rebuilt: Data) -> Iterator[Finding]:
+    def _judged(self, path: str, name: str, recorded: Data, rebuilt: Data) -> Iterator[Finding]:
         """The finding on one bracket."""
         for label, value in recorded.items():
             if label not in ("lower", "upper"):
-                yield from _differences(f"{place}/{label}", value, rebuilt[label], self.unlike)
+                yield from _differences(f"{path}/{label}", value, rebuilt[label], self.unlike)
         claim, now = _interval(recorded), _interval(rebuilt)
         verdict, known = _claimed(claim, now), now
         if verdict is Verdict.UNCONFIRMED and not self.exact:
@@ -529,8 +529,8 @@ class _Judge:
                 why += ": the report was changed"
             found = Verdict.CONTRADICTED if foreign or apart else Verdict.UNCONFIRMED
             verdict = Verdict.worst((verdict, found))
-            yield Finding(f"{place}/{end}", found, why, recorded[end], rebuilt[end])
-        self.brackets.append(Judged(place, verdict, recorded, rebuilt))
+            yield Finding(f"{path}/{end}", found, why, recorded[end], rebuilt[end])
+        self.brackets.append(Judged(path, verdict, recorded, rebuilt))
 
     def _is_foreign(self, name: str, claim: float, now: float) -> bool:
         """Whether this version of sharpdp does not give such an end, whatever it runs on.

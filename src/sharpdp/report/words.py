@@ -468,14 +468,16 @@ def trusted(mechanism: Mechanism) -> list[str]:
 
 def _alone(shuffled: list[tuple[ShuffledReports | ApproximateReports, int]]) -> str:
     """The privacy that is left without a shuffler."""
-    unbounded = [one for one, _ in shuffled if isinstance(one, ApproximateReports)]
+    unbounded = [report for report, _ in shuffled if isinstance(report, ApproximateReports)]
     if unbounded:
-        kinds = dict.fromkeys(one.randomizer.describe() for one in unbounded)
+        kinds = dict.fromkeys(report.randomizer.describe() for report in unbounded)
         return f"{' and '.join(kinds)}, which has no finite epsilon at delta = 0"
     pure = [
-        (one.local_epsilon, times) for one, times in shuffled if isinstance(one, ShuffledReports)
+        (report.local_epsilon, times)
+        for report, times in shuffled
+        if isinstance(report, ShuffledReports)
     ]
-    worst, total = max(one for one, _ in pure), sum(one * times for one, times in pure)
+    worst, total = max(report for report, _ in pure), sum(report * times for report, times in pure)
     rounds = sum(times for _, times in pure)
     over_all = f" and {_up(total)} over all {rounds:,} rounds" if rounds > 1 else ""
     return f"which is epsilon-DP at delta = 0 with epsilon {_up(worst)} for each report{over_all}"

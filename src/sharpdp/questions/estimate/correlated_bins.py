@@ -139,8 +139,8 @@ class CorrelatedBinsRun(Experiment):
         law = tokens(bins=self.bins, marked=1, thrown=order, mu=math.sqrt(own))
         taken = law.draw(rng, rows)
         # the bins that hold tokens are any of all, all different
-        places = np.argsort(rng.random((rows, self.bins)), axis=1)[:, : taken.shape[1]]
-        np.put_along_axis(counts, places, taken, axis=1)
+        bins = np.argsort(rng.random((rows, self.bins)), axis=1)[:, : taken.shape[1]]
+        np.put_along_axis(counts, bins, taken, axis=1)
         sums = counts @ gram
         log_weight = 0.5 * np.sum(counts * (sums - np.diag(gram)), axis=1)
         return sums, log_weight - 0.5 * own * np.sum(counts * (counts - 1.0), axis=1)
@@ -165,9 +165,9 @@ def _scaled(mechanism: CorrelatedNoise, bins: int) -> tuple[Array, Array]:
 @lru_cache(maxsize=64)
 def _families(mechanism: CorrelatedNoise, bins: int) -> tuple[tuple[float, float], ...]:
     """Pairs of a and rho, over the variance of the noise, for which a I + rho 1 1^T - G is copositive."""
-    given, variance = bin_gram(mechanism, bins), mechanism.noise_multiplier**2
-    families = (exchangeable(given, common, Side.UPPER) for common in common_parts(given))
-    return tuple((one.own / variance, one.common / variance) for one in families)
+    gram, variance = bin_gram(mechanism, bins), mechanism.noise_multiplier**2
+    families = (exchangeable(gram, common, Side.UPPER) for common in common_parts(gram))
+    return tuple((family.own / variance, family.common / variance) for family in families)
 
 
 @lru_cache(maxsize=256)

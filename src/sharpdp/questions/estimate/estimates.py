@@ -387,8 +387,8 @@ class Estimation:
         # four times as far as the interval is expected to be wide, within these logarithms of delta
         span = min(max(4.0 * expected, 0.02), 3.0)
         levels = delta * np.exp(np.linspace(span, -span, 25))
-        places = {_crossing(pilot, float(level), largest) for level in levels}
-        return tuple(sorted(places | {about}))
+        crossings = {_crossing(pilot, float(level), largest) for level in levels}
+        return tuple(sorted(crossings | {about}))
 
     def _ends(
         self, direction: Direction, tilt: Tilt, epsilons: tuple[float, ...]

@@ -266,8 +266,8 @@ class Offer:
 def _offers(product: Product, direction: Direction) -> tuple[Offer, ...]:
     """All tilts on offer, and the orders of which only a bound on the moment is known."""
     drawn = (product._offer(direction, tilt) for tilt in product.tilts(direction))
-    known = (product._known_offer(direction, order) for order in STRENGTHS)
-    return (*drawn, *known)
+    offers = (product._known_offer(direction, order) for order in STRENGTHS)
+    return (*drawn, *offers)
 
 
 @dataclass(frozen=True)

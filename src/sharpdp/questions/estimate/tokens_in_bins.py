@@ -87,15 +87,15 @@ def tokens(*, bins: int, marked: int, thrown: int, mu: float, cut: float = math.
     log_f, log_g = _series(thrown, mu, cut)
     others = bins - marked
     empty = max(others - thrown, 0)
-    rest = [_power(log_f, empty)]
+    powers = [_power(log_f, empty)]
     for _ in range(min(thrown, others)):
-        rest.append(_product(rest[-1], log_f))
-    rest.reverse()
-    heads = [rest[0]]
+        powers.append(_product(powers[-1], log_f))
+    powers.reverse()
+    heads = [powers[0]]
     for _ in range(marked):
         heads.append(_product(heads[-1], log_g))
     heads.reverse()
-    return Tokens(bins, marked, thrown, log_f, log_g, tuple(heads), tuple(rest))
+    return Tokens(bins, marked, thrown, log_f, log_g, tuple(heads), tuple(powers))
 
 
 @lru_cache(maxsize=256)
