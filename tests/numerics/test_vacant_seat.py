@@ -341,4 +341,4 @@ def test_one_of_very_many_examples_in_one_batch(size: int) -> None:
     plan = dp.ShuffledBatches(dataset_size=size, batch_size=1, epochs=1, left_out=size - 1)
     delta = dp.account(dp.DPSGD(plan, noise_multiplier=1.0)).delta(epsilon=0.0)
     exact = math.erf(0.5 / math.sqrt(2.0)) / size
-    assert delta.lower <= exact <= delta.upper
+    assert delta.lower <= exact <= delta.upper < 0.4

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.registry import Bound, bounds_for
+from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bracket import Side
 from sharpdp.numerics.special import Array
@@ -224,3 +224,15 @@ def test_what_is_ahead_is_asked() -> None:
     }
     assert uppers["shared_clones_upper"] < 0.9 * uppers["own_blanket_upper"]
     assert float(answer.epsilon(delta=1e-20).upper) <= uppers["shared_clones_upper"] * (1 + 1e-9)
+
+
+def test_a_theorem_that_breaks_is_no_end_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iteration by index would take its IndexError for the end, and answer from nothing."""
+
+    def broken(self: Bound, *asked: object, **named: object) -> PairCounts:
+        raise IndexError("out of bounds")
+
+    answer = dp.account(RUN)
+    monkeypatch.setattr(Bound, "__call__", broken)
+    with pytest.raises(IndexError, match="out of bounds"):
+        answer.epsilon(delta=1e-5)

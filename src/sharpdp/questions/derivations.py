@@ -7,7 +7,7 @@ several for each side; their pairs are made when they are first asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, overload
@@ -164,6 +164,10 @@ class Derivations(Sequence[Derivation]):
     def __len__(self) -> int:
         """How many there are."""
         return len(self._every)
+
+    def __iter__(self) -> Iterator[Derivation]:
+        """All of them; an IndexError of a theorem is no end of them."""
+        return iter(self._every)
 
     @overload
     def __getitem__(self, index: int) -> Derivation: ...

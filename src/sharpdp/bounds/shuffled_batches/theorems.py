@@ -172,7 +172,8 @@ def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjac
 def _has_vacancy(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if every epoch leaves out some random examples, and ratios fit on cells and lattices."""
     scheme = mechanism.batches
-    vacancy = scheme.examples_per_epoch < scheme.dataset_size
+    # a double tells those who are left out from everybody
+    vacancy = scheme.examples_per_epoch < scheme.dataset_size and _absent(scheme) < 1.0
     fits = LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
     return _is_fresh(mechanism) and vacancy and fits
 
