@@ -205,11 +205,13 @@ class Sums:
             found[start : start + at_once] = np.where(large | np.isnan(log_m), np.inf, log_m)
         return found
 
-    def log_values(self, thetas: Array, tolerances: Array | float) -> tuple[Array, Array]:
+    def log_values(
+        self, thetas: Array, tolerances: Array | float, most: float = np.inf
+    ) -> tuple[Array, Array]:
         """Certified (lower, upper) for log E[S_+], with contours near these tilts.
 
         Either may be infinite. They are within the tolerance of the truth, relative to E[S_+], if work
-        can do it.
+        can do it; contours of more than so many frequencies are left out.
         """
         reach = np.max(self.values + self.value_error, axis=1, initial=0.0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -225,6 +227,11 @@ class Sums:
         tolerance = np.broadcast_to(tolerances, thetas.shape)[left]
         contours = _Contours.of(self.chosen(left), thetas[left]).planned(tolerance)
         for _ in range(_ATTEMPTS):
+            short = contours.sizes <= most
+            if not short.all():
+                left, tolerance, contours = left[short], tolerance[short], contours.chosen(short)
+            if not left.size:
+                break
             reading = contours.read()
             new_low, new_high = reading.log_values
             low[left], high[left] = np.maximum(low[left], new_low), np.minimum(high[left], new_high)
