@@ -106,9 +106,14 @@ class FullEpoch:
             best = min(best, float(np.min(far + tau)) / float(share))
         return best * (1.0 + PROFILE_ERROR)
 
-    @cached_property
+    @property
     def helps(self) -> bool:
         """Whether the first result hides anything from which epsilon could fall."""
+        return self._layers_help or bool(self.revealed)
+
+    @cached_property
+    def _layers_help(self) -> bool:
+        """Whether layers are of use, and do not take too long."""
         is_small = self.dataset_size < 2 * self.batch_size or self.batch_size < _SMALLEST_BATCH
         if is_small or self.noise < _SMALLEST_NOISE:
             return False
@@ -137,8 +142,10 @@ class FullEpoch:
         known, searches, halves = self.known(replaced=replaced), list[LeastOfBounds](), list[Half]()
         for kind in ("replaced",) if replaced else ("forward", "backward"):
             is_backward = kind == "backward"
-            values: list[Callable[..., Array]] = [partial(self._layers.log_values, kind, known)]
-            estimates: list[Callable[..., Array]] = [partial(self._layers.log_estimates, kind)]
+            values, estimates = list[Callable[..., Array]](), list[Callable[..., Array]]()
+            if self._layers_help:
+                values.append(partial(self._layers.log_values, kind, known))
+                estimates.append(partial(self._layers.log_estimates, kind))
             if self.revealed:
                 least = LeastOfBounds(
                     partial(self._terms, kind),
