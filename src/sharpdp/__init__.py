@@ -75,6 +75,7 @@ def _places(table: dict[str, str]) -> dict[str, str]:
 
 __all__ = sorted(_places(_NAMES))
 _MODULE_OF = {**_places(_ELSEWHERE), **_places(_NAMES)}
+"""The names that work as `sharpdp.NAME`, by the module that defines them."""
 
 
 class _Elsewhere(ModuleType):

@@ -6,7 +6,7 @@
     ├── InvalidArgument (ValueError)         an argument is outside what is allowed
     │   └── WrongType (TypeError)            an argument is not even the right kind of thing
     ├── Unsupported (NotImplementedError)    no theorem of sharpdp covers the question
-    │   └── Inapplicable                     a published formula says nothing here
+    │   └── Inapplicable                     a theorem or published formula says nothing here
     ├── NotCertified (ArithmeticError)       no number can be given with a proof
     │   └── Undecided                        two brackets overlap, so neither is the smaller
     ├── BudgetExceeded (RuntimeError)        a release would exceed its budget
@@ -49,7 +49,7 @@ class Unsupported(SharpDPError, NotImplementedError):
 
 
 class Inapplicable(Unsupported):
-    """A published formula says nothing about these numbers; the message says why."""
+    """A theorem or published formula says nothing about these numbers; the message says why."""
 
 
 class NotCertified(SharpDPError, ArithmeticError):

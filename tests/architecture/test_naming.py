@@ -39,19 +39,15 @@ BANNED_MODULES = {"utils", "common", "core", "types", "misc", "helpers"}
 # The two mass functions of a FinitePair are the p and q of its formula.
 FORMULA_LETTERS = {("FinitePair", "p"), ("FinitePair", "q")}
 # Folders whose modules are told apart by the folder's name.
-SUBJECTS = {"composition", "mixtures", "renyi", "tradeoff"}
+SUBJECTS = {"profile", "curves"}
 # Folders in which a user reads the signatures.
 USER_FOLDERS = {
     "batches",
     "budget",
     "mechanisms",
-    "accounting",
-    "calibration",
-    "comparison",
-    "montecarlo",
-    "sampler_comparison",
+    "curves",
+    "questions",
     "report",
-    "renyi",
     "plots",
     "cli",
 }
@@ -179,13 +175,13 @@ def test_version_is_one_of_three_numbers() -> None:
     [
         ("mechanisms.noise", "class Gaussian:\n    sigma: float", synonym_violations),
         ("mechanisms.noise", "class Other:\n    q: float", synonym_violations),
-        ("accounting", "def account(mechanism, *, eps): ...", synonym_violations),
-        ("accounting", "class A:\n    def epsilon(self, T): ...", synonym_violations),
+        ("questions.account", "def account(mechanism, *, eps): ...", synonym_violations),
+        ("questions.account", "class A:\n    def epsilon(self, T): ...", synonym_violations),
         ("cli", "parser.add_argument('--sampling-rate', type=float)", synonym_violations),
         ("pairs.pair", "def f(num_points): ...", prefix_violations),
         ("pairs.pair", "def get_value(): ...", prefix_violations),
         ("pairs.pair", "def _compute_value(): ...", prefix_violations),
-        ("accounting", "class PrivacyAccountant: ...", prefix_violations),
+        ("questions.account", "class PrivacyAccountant: ...", prefix_violations),
     ],
 )
 def test_the_rules_catch_what_they_should(name: str, text: str, check: object) -> None:

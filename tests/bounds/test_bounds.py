@@ -228,10 +228,10 @@ def test_mechanisms_without_a_theorem():
 
 def test_bounds_yield_to_proved_bounds_on_the_same_side():
     known = {one.name: one for one in all_bounds()}
-    yielding = [one for one in all_bounds() if one.yields_to]
+    yielding = [one for one in all_bounds() if one.effort.yields_to]
     assert yielding
     for one in yielding:
-        for name in one.yields_to:
+        for name in one.effort.yields_to:
             other = known[name]
             assert other.rigor.proved
             assert set(one.sides) <= set(other.sides)

@@ -105,8 +105,8 @@ def test_the_tail_rate_is_a_lower_bound() -> None:
     for loss in (0.5, 2.0, 6.0):
         farther = loss + np.linspace(0.0, 5.0, 50)
         falls = -np.diff(pair.log_hockey_stick(farther)) / np.diff(farther)
-        assert pair.tail_rate(loss) <= np.min(falls) * (1 + 1e-9)
-    assert pair.tail_rate(6.0) > 0.0
+        assert pair.hints.tail_rate(loss) <= np.min(falls) * (1 + 1e-9)
+    assert pair.hints.tail_rate(6.0) > 0.0
 
 
 def test_the_chain_through_a_null_record_is_the_pair() -> None:

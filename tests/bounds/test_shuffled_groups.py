@@ -247,6 +247,41 @@ def test_the_law_of_a_sum_is_exact(groups: tuple[tuple[int, float], ...]) -> Non
     assert masses.sum() == pytest.approx(1.0, rel=1e-11)
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_results_next_to_counts_that_are_left_out_reveal_nothing(index: int) -> None:
+    """They lacked half of their mass: delta of 50 and 1,000 users was 2e-40 where 6e-61 is true."""
+    users, odds = (50, 1000), (55, 2)
+    run = ShuffledGroups(
+        users=list(users), local_epsilon=[math.log(each) for each in odds], categories=2
+    )
+    pair = group_others_lower(run.group(index), REPLACE)[0][0]
+    rates = [Fraction(1, each + 1) for each in odds]
+    others = flint.fmpq_poly([1])
+    for each, (count, rate) in enumerate(zip(users, rates, strict=True)):
+        factor = flint.fmpq_poly([fmpq(1 - rate), fmpq(rate)])
+        others *= factor ** (count - (each == index))
+    rare, often = fmpq(rates[index]), fmpq(1 - rates[index])
+    p, q = (others * flint.fmpq_poly(one) for one in ([often, rare], [rare, often]))
+    for share in (0.02, 0.3, 0.6, 0.9):
+        loss = share * math.log(odds[index])
+        ratio = fmpq(Fraction(math.exp(loss)))
+        for one, first, second in ((pair, p, q), (pair.reverse(), q, p)):
+            gaps = (a - ratio * b for a, b in zip(first, second, strict=True))
+            truth = sum((gap for gap in gaps if gap > 0), flint.fmpq(0))
+            below = float(one.log_hockey_stick(np.array([loss]))[0])
+            assert not flint.arb(below).exp() > flint.arb(truth) * (1 + flint.arb("1e-9"))
+
+
+def test_totals_beyond_the_counts_that_are_kept_are_left_out() -> None:
+    kept = np.array([3.0, 4.0]), np.array([0.4, 0.3])
+    assert groups_of_users._totals(*kept, 9) == [(3, 0.4, 0.0), (4, 0.3, 0.4)]
+    assert groups_of_users._totals(*kept, 4)[-1] == (5, 0.0, 0.3)
+
+
+def fmpq(number: Fraction) -> Any:
+    return flint.fmpq(number.numerator, number.denominator)
+
+
 def test_a_rate_that_is_larger_would_be_seen() -> None:
     """The comparison decides: at the mean of the sum the binomial is no longer smaller."""
     groups = ((3, 0.5), (4, 0.1))
@@ -367,5 +402,5 @@ def test_only_groups_that_exist_can_be_asked_for() -> None:
         run.group(2)
     with pytest.raises(WrongType, match="groups must be"):
         ReportsOfGroup("x", 0)  # type: ignore[arg-type]
-    with pytest.raises(WrongType, match="Use ShuffledGroups"):
+    with pytest.raises(WrongType, match=r"Use mechanisms\.ShuffledGroups\(local_epsilon"):
         dp.ShuffledReports(users=2, local_epsilon=[1.0, 2.0])  # type: ignore[arg-type]

@@ -5,10 +5,14 @@ Brackets are compared as brackets: a law is broken only if they prove it broken.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 import sharpdp as dp
+from sharpdp.errors import Inapplicable
+from sharpdp.pairs.pair import Pair
 from tests.laws.registered import Subject, log_uniform, repetitions, some, subjects
 
 DELTAS = [0.3, 1e-5, 1e-12]
@@ -212,17 +216,18 @@ def test_tradeoff_and_advantage_agree(mechanism: dp.Mechanism) -> None:
 @with_examples(15)
 def test_reversing_twice_changes_nothing(mechanism: dp.Mechanism) -> None:
     thresholds = np.array([-2.0, -0.1, -1e-5, 0.0, 1e-5, 0.1, 2.0])
+    pairs: list[tuple[Pair, int]] = []
     for bound in dp.all_bounds():
         if not bound.applies_to(mechanism):
             continue
-        for pair, _ in bound(mechanism, bound.adjacency[0]):
-            twice = pair.reverse().reverse()
-            assert np.array_equal(
-                twice.log_hockey_stick(thresholds), pair.log_hockey_stick(thresholds)
-            )
-            assert np.array_equal(twice.log_tail_q(thresholds), pair.log_tail_q(thresholds))
-            assert twice.support == pair.support
-            assert (twice.infinite_p, twice.infinite_q) == (pair.infinite_p, pair.infinite_q)
+        with suppress(Inapplicable):
+            pairs += bound(mechanism, bound.adjacency[0])
+    for pair, _ in pairs:
+        twice = pair.reverse().reverse()
+        assert np.array_equal(twice.log_hockey_stick(thresholds), pair.log_hockey_stick(thresholds))
+        assert np.array_equal(twice.log_tail_q(thresholds), pair.log_tail_q(thresholds))
+        assert twice.support == pair.support
+        assert (twice.infinite_p, twice.infinite_q) == (pair.infinite_p, pair.infinite_q)
 
 
 @pytest.mark.slow

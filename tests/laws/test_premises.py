@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.bounds import bounds_for
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.registry import Bound
+from sharpdp.bounds.registry import Bound, reasons_against
 from sharpdp.bracket import Rigor
 from sharpdp.budget.filters import RenyiFilter
 from sharpdp.curves.tradeoff import Polyline
@@ -24,6 +26,7 @@ from sharpdp.pairs.pair import log_delta_of
 from sharpdp.questions.calibrate import Reading
 from sharpdp.questions.targets import Target
 from sharpdp.report import Verdict, verify
+from tests.laws.registered import Subject, some, subjects
 
 SURVEY = dp.ShuffledReports(users=1000, local_epsilon=2.0)
 """The two sides of its epsilon are seven percent apart."""
@@ -36,6 +39,9 @@ def names(mechanism: dp.Mechanism, adjacency: str | None = None) -> set[str]:
 def named(name: str, mechanism: dp.Mechanism) -> Bound:
     return next(bound for bound in bounds_for(mechanism) if bound.name == name)
 
+
+COMPUTING = ("numerics", "pairs", "profile")
+"""Folders of what works something out."""
 
 # --- premises ---
 
@@ -318,3 +324,27 @@ def test_rounds_are_afforded_by_their_upper_end() -> None:
     between = 0.5 * (float(ends[1].lower) + float(ends[1].upper))
     assert float(ends[0].upper) < between
     assert affordable(lambda rounds: SURVEY * rounds, 2, epsilon=between, delta=1e-6) == 1
+
+
+@pytest.mark.parametrize("subject", subjects(), ids=str)
+def test_whether_a_theorem_applies_is_looked_up_and_not_computed(subject: Subject) -> None:
+    """Parameters decide, or a theorem says no when it is asked: nothing is worked out before."""
+    worked: set[str] = set()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and "/underflow" not in file:
+            worked.update(file for folder in COMPUTING if f"sharpdp/{folder}/" in file)
+
+    for mechanism in some(subject, 23, 4):
+        for part, _ in mechanism.parts():
+            for bound in dp.all_bounds():
+                sys.setprofile(look)
+                try:
+                    applies = bound.applies_to(part)
+                finally:
+                    sys.setprofile(None)
+                assert not worked, bound.name
+                if not applies and bound._is_about(part):
+                    reasons = reasons_against(part, bound.adjacency[0])
+                    assert reasons[bound.name], bound.name

@@ -41,8 +41,8 @@ from sharpdp.learn import (
     RandomizedAnswers,
 )
 from sharpdp.learn.gaussian_noise import StepNoise
-from sharpdp.learn.randomizers import dither, sphere
-from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers import lattice_rounding, privunit
+from sharpdp.learn.randomizers.lattice_laplace import FINENESS, steps_of
 from sharpdp.learn.randomizers.validation import blocks
 from sharpdp.randomness import normal_rectangles
 from sharpdp.randomness import normals as normal_numbers
@@ -115,12 +115,12 @@ def words_of_dither(numbers: Any, wanted: Any) -> list[Words]:
     steps = (wanted - floor).astype(np.int64).reshape(-1)
     halves = np.zeros(4 * -(-steps.size // 2), dtype=np.uint16)
     # slots are sorted by step; one in the middle of those of a step, or the first that is left
-    table = dither._slots().astype(np.int64)[: dither._slots_taken()]
+    table = lattice_rounding._slots().astype(np.int64)[: lattice_rounding._slots_taken()]
     low, high = (np.searchsorted(table, steps, side=side) for side in ("left", "right"))
     far = low == high
-    places = np.where(far, int(dither._slots_taken()), (low + high) // 2)
+    places = np.where(far, int(lattice_rounding._slots_taken()), (low + high) // 2)
     halves[steps.size : 2 * steps.size] = places
-    thirds = dither._thirds()
+    thirds = lattice_rounding._thirds()
     edges = np.clip(steps[far], -17, 17)
     chosen = np.array([np.flatnonzero(thirds == step)[0] for step in edges.tolist()])
     beyond = np.abs(steps[far][np.abs(edges) == 17]) - 17
@@ -237,7 +237,7 @@ def sphere_excluded(randomizer: PrivUnit | PrivUnitBall, reports: Any, candidate
 
         with (
             given([*start, *(word for words, _ in parts for word in words)]),
-            mock.patch.object(sphere, "dithered", kept),
+            mock.patch.object(privunit, "dithered", kept),
         ):
             randomizer.reports(records)
         words = list(start)

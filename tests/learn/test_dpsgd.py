@@ -158,7 +158,7 @@ def test_the_whole_run_costs_what_the_mechanism_costs(plan: dp.batches.BatchSche
     assert run.step == plan.steps
     whole = dp.account(run.mechanism).epsilon(delta=1e-3)
     assert run.epsilon(delta=1e-3).upper == whole.upper
-    with pytest.raises(dp.InvalidArgument, match="all of which were run"):
+    with pytest.raises(dp.InvalidArgument, match="all of which were started"):
         run.advance()
 
 
@@ -270,7 +270,7 @@ def test_bad_input() -> None:
         ClippedGradients("model", loss, 1.0)
     with pytest.raises(dp.InvalidArgument, match="learning_rate"):
         training(learning_rate=-1.0)
-    with pytest.raises(dp.InvalidArgument, match="no step was run"):
+    with pytest.raises(dp.InvalidArgument, match="no step was taken"):
         training().epsilon(delta=1e-5)
 
 

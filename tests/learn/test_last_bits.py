@@ -26,7 +26,7 @@ from sharpdp.learn import (
     PrivUnit,
     PrivUnitBall,
 )
-from sharpdp.learn.randomizers.sphere import Space
+from sharpdp.learn.randomizers.privunit import Space
 from sharpdp.randomness.system_stream import WORDS, SystemStream, system_stream_for
 from tests.learn import last_bits
 
@@ -142,7 +142,7 @@ def packed(halves: Any) -> list[int]:
 
 def test_s1_every_step_has_its_exact_probability() -> None:
     """Each of 2^16 slots leads to one step, and 17 to one of 51 equally likely ones: 2^-|k| / 3."""
-    from sharpdp.learn.randomizers.dither import dithered
+    from sharpdp.learn.randomizers.lattice_rounding import dithered
 
     every, none = np.arange(2**16), np.zeros(2**16)  # no coin rounds 0.0 up
     script = packed(np.concatenate([none, every]))
@@ -161,7 +161,7 @@ def test_s1_every_step_has_its_exact_probability() -> None:
 
 
 def test_s1_steps_beyond_the_slots_halve() -> None:
-    from sharpdp.learn.randomizers.dither import _steps_left
+    from sharpdp.learn.randomizers.lattice_rounding import _steps_left
 
     for zeros in (0, 1, 5, 62):
         assert _steps_left(2, Script([49, 50, 1 << zeros, 1 << zeros])).tolist() == [
@@ -173,7 +173,7 @@ def test_s1_steps_beyond_the_slots_halve() -> None:
 @pytest.mark.parametrize("number", [0.3, -0.7, 2.0**-40, 17.999999, -(2.0**-60), 1000.123456789])
 def test_s1_every_coin_has_its_exact_probability(number: float) -> None:
     """All 2^16 coins, and the word at which the undecided one turns, found by bisection."""
-    from sharpdp.learn.randomizers.dither import dithered
+    from sharpdp.learn.randomizers.lattice_rounding import dithered
 
     every = np.arange(2**16)
     kept = np.full(2**16, 2**15)  # no step
@@ -297,7 +297,7 @@ def exact_normal(word: int) -> arb:
 @pytest.mark.parametrize("dimension", [2, 3, 11, 40])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_s1_points_in_doubles_are_as_near_as_believed(dimension: int, seed: int) -> None:
-    from sharpdp.learn.randomizers.dither import allowance, directions, step_of
+    from sharpdp.learn.randomizers.lattice_rounding import allowance, directions, step_of
 
     ctx.prec = 300
     limit = arb(allowance(dimension) * step_of(dimension) / math.sqrt(dimension))
@@ -351,7 +351,7 @@ def test_values_beyond_the_radius_by_rounding_keep_their_sign(kind: Any) -> None
 
 
 def test_unseeded_points_have_the_law_of_the_sphere() -> None:
-    from sharpdp.learn.randomizers.dither import directions
+    from sharpdp.learn.randomizers.lattice_rounding import directions
 
     points = directions(20_000, 3, system_stream_for(None))
     for column in points.T:

@@ -16,8 +16,8 @@ from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise
 from sharpdp.learn.gaussian_noise import StepNoise
 from sharpdp.learn.gradients import ClippedGradients
-from sharpdp.learn.randomizers.cap import allowance, cap_of
-from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers.lattice_laplace import FINENESS, steps_of
+from sharpdp.learn.randomizers.privunit_cap import allowance, cap_of
 from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.randomness.system_stream import SystemStream
 

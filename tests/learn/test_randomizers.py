@@ -28,9 +28,9 @@ from sharpdp.learn import (
     clipped,
     vector_randomizer,
 )
-from sharpdp.learn.randomizers.cap import Cap
-from sharpdp.learn.randomizers.dither import allowance
-from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
+from sharpdp.learn.randomizers.lattice_laplace import FINENESS, steps_of
+from sharpdp.learn.randomizers.lattice_rounding import allowance
+from sharpdp.learn.randomizers.privunit_cap import Cap
 from sharpdp.mechanisms import BlanketRandomizer
 from sharpdp.randomness import system_stream
 from sharpdp.randomness.system_stream import WORDS, SystemStream

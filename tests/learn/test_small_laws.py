@@ -25,9 +25,9 @@ from sharpdp.learn import (
     RandomizedAnswers,
 )
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
-from sharpdp.learn.randomizers.dither import directions
-from sharpdp.learn.randomizers.lattice import FINENESS, steps_of
-from sharpdp.learn.randomizers.sphere import Space
+from sharpdp.learn.randomizers.lattice_laplace import FINENESS, steps_of
+from sharpdp.learn.randomizers.lattice_rounding import directions
+from sharpdp.learn.randomizers.privunit import Space
 from sharpdp.randomness.normal_rectangles import _tables
 from sharpdp.randomness.system_stream import WORDS, SystemStream
 from tests.learn.last_bits import LAST, all_words, given

@@ -12,7 +12,7 @@ from sharpdp.bounds.allocation.ratio_law import allocated
 from sharpdp.bounds.allocation.sum_test import _Terms, sum_test_pair
 from sharpdp.bracket import Side
 from sharpdp.pairs.finite import AtomicPair, TabulatedPair
-from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, for_few_thresholds, log_delta_of
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.composition import Composition
 from tests.reference.allocation import confidence, deltas, one_of_two, sampled_ratios
@@ -50,7 +50,7 @@ def test_a_table_that_ends_early_in_thirty_digits(noise: float, epsilon: float) 
     truth = one_of_two(noise, epsilon)
     low, high = (allocated(noise, 2, 1, side, 2e-5) for side in Side)
     for log_delta, largest in ((log(truth[0]), np.inf), (0.0, epsilon)):
-        below, above = (pair.for_few_thresholds(log_delta, largest) for pair in (low, high))
+        below, above = (for_few_thresholds(pair, log_delta, largest) for pair in (low, high))
         assert len(above.outcomes.losses) <= len(high.outcomes.losses)
         if truth[0] > 1e-8:
             assert len(above.outcomes.losses) < len(high.outcomes.losses)

@@ -12,7 +12,7 @@ from sharpdp.numerics.contour import Contour
 from sharpdp.numerics.special import UNIT_ROUNDOFF, log_mixture
 from sharpdp.pairs.pair import GaussianPair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
-from sharpdp.profile.engine import ContourPlan, Declined
+from sharpdp.profile.engine import ContourPlan, Declined, Thresholds
 from sharpdp.profile.sampled_gaussian import evaluation
 from sharpdp.profile.sampled_gaussian.characteristic_bounds import last_frequencies, layers_of
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
@@ -225,7 +225,7 @@ def test_quick_bounds_are_never_below_the_contour(seed: int) -> None:
         away = np.sqrt(max(-2.0 * log_delta, 1.0))
         with np.errstate(all="ignore"):
             try:
-                work = SampledGaussianEvaluation.for_value(steps, log_delta, 1e-3)
+                work = SampledGaussianEvaluation.enclose(steps, Thresholds.of(log_delta), 1e-3)
                 (chernoff,) = MomentBounds.of([steps], away, away)
                 k = work.saddle.threshold * rng.uniform(0.9, 1.1)
                 tilt = chernoff.best_tilt(k) * np.exp(0.1 * rng.normal())

@@ -16,6 +16,7 @@ from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.composition import Composition
 from sharpdp.profile.contour_engine import ContourEvaluation
+from sharpdp.profile.engine import Thresholds
 from tests.reference import gaussian, laplace, poisson, randomized
 
 
@@ -63,7 +64,7 @@ def inside(low: float, high: float, truth: arb) -> bool:
 
 def check_workings(steps: tuple[tuple[Pair, int], ...], epsilon: float, truth_at: object) -> float:
     """One round of work answers at and around its threshold; the width at it, in nats."""
-    work = ContourEvaluation.for_threshold(steps, epsilon, 1e-4)
+    work = ContourEvaluation.enclose(steps, Thresholds.at(epsilon), 1e-4)
     theta = work.saddle.theta
     for shift in (-3.0, -0.7, 0.0, 0.4, 2.0):
         at = max(epsilon + shift / theta, 0.0)
@@ -127,7 +128,7 @@ def test_composed_sampled_gaussians(
     pair = pair if direction == "remove" else pair.reverse()
     pair = pair if engine == "named" else Plain(pair)
     known = ((rate, sigma, steps),)
-    work = ContourEvaluation.for_threshold(((pair, steps),), epsilon, 1e-4)
+    work = ContourEvaluation.enclose(((pair, steps),), Thresholds.at(epsilon), 1e-4)
     low, high = work.log_delta(epsilon, Side.LOWER), work.log_delta(epsilon, Side.UPPER)
     # 1/sigma is rounded: the reference takes sigma exactly, the pair takes its inverse
     truth = poisson.delta(known, direction, epsilon, 16)

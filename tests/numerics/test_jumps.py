@@ -17,7 +17,7 @@ from sharpdp.bracket import Side
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.composition import Composition
-from sharpdp.profile.engine import Declined, Steps
+from sharpdp.profile.engine import Declined, Steps, Thresholds
 from sharpdp.profile.one_big_jump import jump_plans
 from sharpdp.profile.one_big_jump.expansion import JumpExpansion
 from sharpdp.profile.one_big_jump.far_tail import FarTail, find_far_tail
@@ -278,7 +278,9 @@ class TestSums:
     def test_one_and_two_steps(
         self, rate: float, noise_multiplier: float, epsilon: float, count: int
     ) -> None:
-        work = JumpExpansion.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
+        work = JumpExpansion.enclose(
+            steps_of(rate, noise_multiplier, count), Thresholds.at(epsilon), 1e-4
+        )
         low, high = sides(work, epsilon)
         reference = {1: poisson_direct.one_step, 2: poisson_direct.two_steps}[count]
         truth = reference(rate, noise_multiplier, "remove", epsilon).log()
@@ -306,7 +308,9 @@ class TestSums:
         cells: int,
         highest: float,
     ) -> None:
-        work = JumpExpansion.for_threshold(steps_of(rate, noise_multiplier, count), epsilon, 1e-4)
+        work = JumpExpansion.enclose(
+            steps_of(rate, noise_multiplier, count), Thresholds.at(epsilon), 1e-4
+        )
         low, high = sides(work, epsilon)
         least, most = lattice.log_delta(rate, noise_multiplier, count, epsilon, cells, highest)
         assert low <= most + 1e-6
@@ -330,7 +334,9 @@ class TestSums:
         self, rate: float, noise_multiplier: float, count: int, delta: float
     ) -> None:
         least, most = golden_epsilon(rate, noise_multiplier, count, delta)
-        work = JumpExpansion.for_value(steps_of(rate, noise_multiplier, count), log(delta), 1e-4)
+        work = JumpExpansion.enclose(
+            steps_of(rate, noise_multiplier, count), Thresholds.of(log(delta)), 1e-4
+        )
         rounding = 1e-15 * abs(log(delta))
         low = work.epsilon(log(delta) + rounding, Side.LOWER)
         high = work.epsilon(log(delta) - rounding, Side.UPPER)
@@ -359,8 +365,8 @@ class TestSums:
         brackets = []
         for core in (0.33, 0.47, 0.7):
             monkeypatch.setattr(jump_plans, "_CORES", (core,))
-            work = JumpExpansion.for_threshold(
-                steps_of(rate, noise_multiplier, count), epsilon, 1e-3
+            work = JumpExpansion.enclose(
+                steps_of(rate, noise_multiplier, count), Thresholds.at(epsilon), 1e-3
             )
             brackets.append(sides(work, epsilon))
         assert max(low for low, _ in brackets) <= min(high for _, high in brackets)
@@ -368,22 +374,22 @@ class TestSums:
 
     def test_dropped_draws_stay_in_the_upper_side(self) -> None:
         steps, epsilon = steps_of(1.564e-6, 0.998, 37), 9.4e-4
-        fine = JumpExpansion.for_threshold(steps, epsilon, 1e-5)
-        coarse = JumpExpansion.for_threshold(steps, epsilon, 1e-1)
+        fine = JumpExpansion.enclose(steps, Thresholds.at(epsilon), 1e-5)
+        coarse = JumpExpansion.enclose(steps, Thresholds.at(epsilon), 1e-1)
         assert len(coarse.terms) < len(fine.terms)
         assert coarse.log_delta(epsilon, Side.UPPER) >= fine.log_delta(epsilon, Side.LOWER)
         assert coarse.log_delta(epsilon, Side.LOWER) <= fine.log_delta(epsilon, Side.UPPER)
 
     def test_steps_that_do_not_jump_are_left_to_others(self) -> None:
         with pytest.raises(Declined):
-            JumpExpansion.for_threshold(((GaussianPair(1.0), 5),), 1.0, 1e-3)
+            JumpExpansion.enclose(((GaussianPair(1.0), 5),), Thresholds.at(1.0), 1e-3)
         with pytest.raises(Declined):
-            JumpExpansion.for_threshold(steps_of(0.9, 1.0, 5), 1.0, 1e-3)
+            JumpExpansion.enclose(steps_of(0.9, 1.0, 5), Thresholds.at(1.0), 1e-3)
         with pytest.raises(Declined):
-            JumpExpansion.for_threshold(steps_of(1e-3, 1.0, 5), 0.0, 1e-3)
+            JumpExpansion.enclose(steps_of(1e-3, 1.0, 5), Thresholds.at(0.0), 1e-3)
         reversed_step = ((steps_of(1e-3, 1.0, 5)[0][0].reverse(), 5),)
         with pytest.raises(Declined):
-            JumpExpansion.for_threshold(reversed_step, 1e-3, 1e-3)
+            JumpExpansion.enclose(reversed_step, Thresholds.at(1e-3), 1e-3)
 
 
 class TestAnswers:
@@ -438,7 +444,7 @@ class TestAnswers:
             assert at_low >= delta >= at_high
 
     def test_work_for_jumps_is_not_sharp_beyond_where_far_begins(self) -> None:
-        work = JumpExpansion.for_threshold(steps_of(1e-4, 0.3, 10), 2.3, 1e-3)
+        work = JumpExpansion.enclose(steps_of(1e-4, 0.3, 10), Thresholds.at(2.3), 1e-3)
         low, high = work.log_deltas(np.array([2.3, 1.001 * work.far.loss]))
         assert high[0] - low[0] <= 1e-3
         assert high[1] - low[1] > 1e-3

@@ -133,7 +133,7 @@ def test_few_contours_serve_many_questions() -> None:
     answer.epsilon(delta=np.geomspace(1e-12, 1e-2, 500))
     run = answer.upper_derivations[0].composition
     assert isinstance(run, Composition)
-    assert len(run.kept_work) + len(run.reverse().kept_work) <= 12
+    assert len(run.kept.works) + len(run.reverse().kept.works) <= 12
 
 
 def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
@@ -142,12 +142,12 @@ def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
     other = run.reverse()
     assert other.reverse() is run
     first = run.false_negative_rates(alphas, 1e-3)
-    assert run.kept_profile.epsilons.size > 0
-    assert np.array_equal(other.kept_profile.epsilons, -run.kept_profile.epsilons[::-1])
+    assert run.kept.points.epsilons.size > 0
+    assert np.array_equal(other.kept.points.epsilons, -run.kept.points.epsilons[::-1])
     copied = pickle.loads(pickle.dumps(run))
     assert copied == run
-    assert not copied.kept_work
-    assert not copied.kept_profile.epsilons.size
+    assert not copied.kept.works
+    assert not copied.kept.points.epsilons.size
     # what others left makes an answer no less true, and no wider than asked
     for ask in ("true_positive_rates", "false_negative_rates"):
         shared, alone = getattr(other, ask)(alphas, 1e-3), getattr(other.fresh(), ask)(alphas, 1e-3)
@@ -155,8 +155,8 @@ def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
         assert np.all(shared[1] - shared[0] <= 1e-3 * shared[1])
     assert np.all(first[0] <= first[1])
     run.forget()
-    assert not run.kept_profile.epsilons.size
-    assert not other.kept_profile.epsilons.size
+    assert not run.kept.points.epsilons.size
+    assert not other.kept.points.epsilons.size
 
 
 @pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
@@ -165,9 +165,9 @@ def test_contours_of_both_directions_together_are_those_of_each_alone(noise: flo
     epsilons = np.linspace(-0.3, 0.4, 24)
     run.prepare(epsilons)
     for together, own in ((run, epsilons[epsilons >= 0.0]), (run.reverse(), -epsilons)):
-        (work,) = together.kept_work
-        (alone,) = SampledGaussianEvaluation.for_thresholds(
-            [together.merged_steps], np.array([work.saddle.threshold])
+        (work,) = together.kept.works
+        (alone,) = SampledGaussianEvaluation.enclose_each(
+            [together.merged_steps], thresholds=np.array([work.saddle.threshold])
         )
         assert isinstance(alone, SampledGaussianEvaluation)
         thresholds = own[own >= 0.0]
@@ -176,9 +176,9 @@ def test_contours_of_both_directions_together_are_those_of_each_alone(noise: flo
             work.log_deltas(thresholds), alone.log_deltas(thresholds), strict=True
         ):
             assert np.allclose(ends, others, rtol=0.0, atol=1e-7)
-    before = list(run.kept_work)
+    before = list(run.kept.works)
     run.prepare(epsilons)
-    assert run.kept_work == before
+    assert run.kept.works == before
 
 
 def test_a_rate_beside_a_sharp_bend_is_as_narrow_as_others() -> None:
@@ -350,6 +350,15 @@ def test_where_nothing_is_learned_nothing_is_found() -> None:
         assert np.all(values <= high)
         assert np.all(high - low <= 1e-3)
         assert run.epsilon(-3.0, 1e-3) == (0.0, 0.0)
+
+
+def test_a_step_that_reveals_everything_is_all_there_is() -> None:
+    revealed = dp.FinitePair(p=[0.0, 1.0], q=[1.0, 0.0])
+    for run in (revealed * 2, revealed + dp.Gaussian(1.0), revealed * 2 + dp.PureDP(epsilon=1.0)):
+        for epsilon in (1.0, [0.0, 1.0, 2.0]):
+            delta = dp.account(run).delta(epsilon=epsilon)
+            assert np.all(np.asarray(delta.lower) > 0.999999)
+            assert np.all(np.asarray(delta.upper) == 1.0)
 
 
 def test_few_rates_next_to_one_among_many_against_neyman_and_pearson() -> None:

@@ -46,9 +46,8 @@ from sharpdp.profile.composition import Composition, EpsilonQuestion
 from sharpdp.profile.contour_engine import ContourEvaluation
 from sharpdp.profile.discretize import Nodes, exact, first_look, upper
 from sharpdp.profile.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
-from sharpdp.profile.engine import Engine, Saddle
+from sharpdp.profile.engine import Engine, Saddle, Thresholds
 from sharpdp.profile.false_negatives import hit_points, missed_lines
-from sharpdp.profile.few_runs import FewRuns
 from sharpdp.profile.renyi import NodeMoments, divergences
 from sharpdp.profile.sampled_gaussian.characteristic_bounds import _missing, layers_of
 from sharpdp.profile.sampled_gaussian.moments import (
@@ -126,7 +125,7 @@ def test_a_mass_that_is_drawn_often_is_enclosed(times: int) -> None:
 def test_the_mass_of_a_contour_is_enclosed() -> None:
     """Thirteen deviations out finite losses add 1e-35 to delta, and what is left is the mass."""
     for mass in MASSES[:12]:
-        work = ContourEvaluation.for_threshold(((revealing(mass), 1000),), 0.4, 1e-2)
+        work = ContourEvaluation.enclose(((revealing(mass), 1000),), Thresholds.at(0.4), 1e-2)
         low, high = (work.log_delta(0.4, side) for side in (Side.LOWER, Side.UPPER))
         with mpmath.workdps(DIGITS):
             truth = log_any_of(mass, 1000)
@@ -428,7 +427,7 @@ def test_values_of_sampled_pairs_are_within_their_accuracy() -> None:
 
 def a_contour() -> Contour:
     pair = PoissonSampledPair(LaplacePair(1.0), 0.2)
-    return ContourEvaluation.for_threshold(((pair, 50),), 1.0, 1e-2).contours[Side.UPPER]
+    return ContourEvaluation.enclose(((pair, 50),), Thresholds.at(1.0), 1e-2).contours[Side.UPPER]
 
 
 THRESHOLDS = np.array([0.5, 1.0, 1.5])
@@ -566,11 +565,7 @@ class Straight(Engine):
     """log delta = -epsilon, without any error: what is left is the rounding of log delta."""
 
     @classmethod
-    def for_threshold(cls, *arguments: object) -> Straight:  # type: ignore[override]
-        raise NotImplementedError
-
-    @classmethod
-    def for_value(cls, *arguments: object) -> Straight:  # type: ignore[override]
+    def enclose(cls, *arguments: object) -> Straight:  # type: ignore[override]
         raise NotImplementedError
 
     @property
@@ -714,29 +709,6 @@ def test_lines_and_points_of_error_rates_are_rounded_outwards(alpha: float) -> N
             truths = (1 - stick - x * mp(alpha), stick + x * mp(alpha))
             for (low, high), truth in zip((missed, hit), truths, strict=True):
                 assert mp(float(low[index])) < truth < mp(float(high[index]))
-
-
-def test_few_runs_have_the_ends_of_their_mass_at_infinity() -> None:
-    listed = replace(revealing(0.2, 0.5), infinite_ends=(ENDS, ENDS))
-    work = FewRuns.for_threshold(((listed, 2),), 0.1, 1e-3)
-    ends = [1.0 - (1.0 - end) ** 2 for end in ENDS]
-    low, high = (math.exp(work.log_delta(0.99, side)) for side in (Side.LOWER, Side.UPPER))
-    assert low <= ends[0] * (1.0 + 0.1)
-    assert high >= ends[1]
-
-
-def test_few_runs_enclose_losses_that_are_off_by_their_error() -> None:
-    error = 1e-3
-    pair = AtomicPair.from_pmfs([0.5, 0.3, 0.2], [0.3, 0.3, 0.4])
-    work = FewRuns.for_threshold(((replace(pair, loss_error=error), 2),), 0.2, 1e-3)
-    masses = np.exp(np.add.outer(pair.log_p, pair.log_p))
-    for threshold in (0.05, 0.2, 0.4):
-        low, high = (math.exp(work.log_delta(threshold, side)) for side in (Side.LOWER, Side.UPPER))
-        for moved in (-error, error):
-            losses = np.add.outer(pair.losses, pair.losses) + 2.0 * moved
-            truth = float(np.sum(masses * np.maximum(-np.expm1(threshold - losses), 0.0)))
-            assert low <= truth * (1.0 + 1e-12)
-            assert truth * (1.0 - 1e-12) <= high
 
 
 def test_a_rate_below_all_others_hits_no_more_than_is_said() -> None:

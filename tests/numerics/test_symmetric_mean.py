@@ -14,7 +14,7 @@ from sharpdp.bounds.allocation.several_steps_pair import several_allocated
 from sharpdp.bounds.allocation.symmetric_mean import SymmetricMean, _log_most_likely
 from sharpdp.bounds.allocation.symmetric_mean_profile import SeveralSteps
 from sharpdp.bracket import Side
-from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, log_delta_of
+from sharpdp.pairs.pair import GaussianPair, Pair, epsilon_of, for_few_thresholds, log_delta_of
 from tests.reference.allocation import confidence, deltas, sampled_ratios
 
 Array = np.ndarray
@@ -30,7 +30,7 @@ def sides(noise: float, steps: int, participations: int) -> tuple[Pair, Pair]:
 def ways(noise: float, steps: int, participations: int) -> list[tuple[Pair, Pair]]:
     """The same pairs, and what is asked in their place at few thresholds."""
     low, high = sides(noise, steps, participations)
-    return [(low, high), (low.for_few_thresholds(), high.for_few_thresholds())]
+    return [(low, high), (for_few_thresholds(low), for_few_thresholds(high))]
 
 
 def plan_for(
@@ -262,7 +262,7 @@ def test_masses_that_underflow_are_in_no_event(
     noise: float, steps: int, participations: int
 ) -> None:
     """A Q-mass that is rounded to zero would show an epsilon above that of the revealed steps."""
-    low = several_allocated(noise, steps, participations, 1, Side.LOWER, 2e-3).for_few_thresholds()
+    low = for_few_thresholds(several_allocated(noise, steps, participations, 1, Side.LOWER, 2e-3))
     revealed = GaussianPair(participations**0.5 / noise)
     most = epsilon_of(revealed, log(1e-300))[1]
     losses = np.linspace(0.0, 1.2 * most, 12)
@@ -275,12 +275,12 @@ def test_answers_do_not_depend_on_earlier_questions() -> None:
     def fresh() -> Pair:
         return several_allocated(0.987, 40, 7, 1, Side.UPPER, 1e-2)
 
-    alone = epsilon_of(fresh().for_few_thresholds(), log(1e-6))
+    alone = epsilon_of(for_few_thresholds(fresh()), log(1e-6))
     pair = fresh()
     for epsilon in (0.3, 4.0, 5.3, 5.5):
-        log_delta_of(pair.for_few_thresholds(), epsilon)
+        log_delta_of(for_few_thresholds(pair), epsilon)
     assert log_delta_of(pair, 5.0)[1] < 0.0  # from a table
-    assert epsilon_of(pair.for_few_thresholds(), log(1e-6)) == alone
+    assert epsilon_of(for_few_thresholds(pair), log(1e-6)) == alone
 
 
 def test_without_a_plan_steps_are_revealed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,9 +293,9 @@ def test_without_a_plan_steps_are_revealed(monkeypatch: pytest.MonkeyPatch) -> N
     once, unknown = (
         several_allocated(1.234, 8, 4, 1, side, 2e-3) for side in (Side.UPPER, Side.LOWER)
     )
-    for pair in (once, once.for_few_thresholds()):
+    for pair in (once, for_few_thresholds(once)):
         assert exact <= log_delta_of(pair, 2.0)[1] < exact + 1e-4
-    for pair in (unknown, unknown.for_few_thresholds()):
+    for pair in (unknown, for_few_thresholds(unknown)):
         assert epsilon_of(pair, log(1e-6))[0] == 0.0
 
 

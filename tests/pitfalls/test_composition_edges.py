@@ -25,6 +25,7 @@ from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile import composition as compose
 from sharpdp.profile.composition import Composition
 from sharpdp.profile.contour_engine import ContourEvaluation
+from sharpdp.profile.engine import Thresholds
 from sharpdp.profile.one_big_jump import expansion
 from tests.reference import poisson_direct
 from tests.reference.balls import precision
@@ -121,7 +122,7 @@ class TestFarOut:
         least = log_delta_of_one_step(self.RATE, mu, 4.5)
         assert least == pytest.approx(-104076.65, abs=0.01)
         with np.errstate(all="ignore"):
-            work = ContourEvaluation.for_threshold(steps, 0.029, 0.02)
+            work = ContourEvaluation.enclose(steps, Thresholds.at(0.029), 0.02)
         assert work.log_delta(4.5, Side.UPPER) >= least
         low, high = Composition(steps).log_delta(4.5, 1e-3)
         assert low <= least <= high
@@ -154,7 +155,7 @@ class TestFarOut:
     ) -> None:
         assert renyi_log_delta(rate, 1.0 / noise, steps, min(epsilon, 1e6), order) < -745.2
         for engine in compose.ENGINES:
-            monkeypatch.setattr(engine, "for_threshold", _not_needed)
+            monkeypatch.setattr(engine, "enclose", _not_needed)
         answer = dp.account(poisson(rate, steps, noise)).delta(epsilon=epsilon)
         assert answer.lower == 0.0 < answer.upper < 3e-323
 
@@ -241,8 +242,7 @@ class TestDeclining:
             raise Declined("not today")
 
         for engine in compose.ENGINES:
-            for word in ("for_threshold", "for_value"):
-                monkeypatch.setattr(engine, word, declining)
+            monkeypatch.setattr(engine, "enclose", declining)
         known = dp.account(run).delta(epsilon=2.3)
         assert known.lower <= delta.lower <= delta.upper <= known.upper < 1.0
         known = dp.account(run).epsilon(delta=1e-6)

@@ -67,6 +67,13 @@ def hockey_stick(
     return outside(mean, variance) - x * outside(other_mean, other)
 
 
+def test_dropping_the_start_fails_with_the_slope_of_the_figure() -> None:
+    """a = 1 and H_100: N(3, 5) and N(2, 2) are attained, N(1, 2) and N(0, 1) claimed."""
+    ratio = np.array([100.0])
+    assert hockey_stick(1.0, 2.0, 0.0, 1.0, ratio) == pytest.approx(0.0173876, abs=1e-6)
+    assert hockey_stick(3.0, 5.0, 2.0, 2.0, ratio) == pytest.approx(0.0185942, abs=1e-6)
+
+
 @pytest.mark.parametrize("variance", [1.0, 2.25, 4.0])
 @pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
 def test_dropping_the_start_holds_but_for_some_numbers_of_records(

@@ -14,6 +14,7 @@ from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.composition import Composition
 from sharpdp.profile.discretize import first_look, lower, upper
+from sharpdp.profile.engine import Thresholds
 from sharpdp.profile.one_big_jump.expansion import JumpExpansion
 
 
@@ -72,6 +73,6 @@ def test_how_fast_delta_falls_beside_a_mass_at_infinity() -> None:
 def test_work_on_jumps_serves_its_own_threshold() -> None:
     steps = ((PoissonSampledPair(GaussianPair(1.0 / 300.0), 1.5e-9), 2 * 10**11),)
     with np.errstate(all="ignore"):
-        work = JumpExpansion.for_threshold(steps, 2.7e-6, 0.02)
+        work = JumpExpansion.enclose(steps, Thresholds.at(2.7e-6), 0.02)
     low, high = (work.log_delta(2.7e-6, side) for side in (Side.LOWER, Side.UPPER))
     assert low <= high <= low + 0.08

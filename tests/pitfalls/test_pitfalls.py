@@ -22,6 +22,7 @@ from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.composition import Composition
 from sharpdp.profile.contour_engine import ContourEvaluation
+from sharpdp.profile.engine import Thresholds
 from tests.numerics.test_contours import Plain, inside
 from tests.reference import finite, gaussian, laplace, poisson, randomized
 from tests.reference.balls import precision
@@ -100,11 +101,11 @@ class TestNumericalMethod:
         """A contour made for one threshold answers at others, where images to the left dominate."""
         if engine == "lattice":
             steps, rounds = ((AtomicPair.pure(0.1), 400),), 400
-            work = ContourEvaluation.for_threshold(steps, 20.0, 1e-3)
+            work = ContourEvaluation.enclose(steps, Thresholds.at(20.0), 1e-3)
             truths = {at: randomized.delta(0.1, rounds, at, 2, 20) for at in (0.0, 1.0, 9.0, 16.0)}
         else:
             steps = ((Plain(GaussianPair(0.05)), 400),)
-            work = ContourEvaluation.for_threshold(steps, 5.0, 1e-3)
+            work = ContourEvaluation.enclose(steps, Thresholds.at(5.0), 1e-3)
             truths = {at: gaussian.delta(20.0, 400, at, 20) for at in (0.0, 0.5, 2.0, 4.0)}
         for at, truth in truths.items():
             low, high = work.log_delta(at, Side.LOWER), work.log_delta(at, Side.UPPER)

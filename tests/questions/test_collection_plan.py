@@ -61,7 +61,7 @@ def test_errors_are_those_of_the_formulas(learning_plan: dp.collection_plan.Coll
     for row in learning_plan:
         variance = row.randomizer.largest_variance
         drawn = (500 - row.users) / (row.users * 499)
-        assert row.noise == pytest.approx(math.sqrt(variance / row.users + drawn), rel=1e-12)
+        assert row.round_error == pytest.approx(math.sqrt(variance / row.users + drawn), rel=1e-12)
         second = 1.0 + variance / row.users
         loss = 2 * 4.0 * math.sqrt(second / row.rounds) * (2 + math.log(row.rounds))
         assert row.error == pytest.approx(loss, rel=1e-6)

@@ -240,3 +240,19 @@ def test_a_name_that_is_not_there() -> None:
             found[name]  # type: ignore[index]
     with pytest.raises(KeyError, match="there is no bound 'swap_upper'"):
         found["swap_upper"]
+
+
+def test_theorems_that_say_nothing_here_say_why() -> None:
+    scheme = dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=2)
+    table = dp.compare(dp.DPSGD(scheme, noise_multiplier=0.5), delta=1e-5)
+    reasons = dict(table.declined)
+    assert reasons["vacant_seat_upper"].startswith(
+        "needs a new order for every epoch, which leaves"
+    )
+    assert reasons["displaced_example_upper"] == "batches are too small to hide who gives way"
+    assert not reasons.keys() & {row.name for row in table.rows}
+    assert table.to_dict()["declined"] == reasons
+    shown = str(table).partition("not here:")[2]
+    assert all(name in shown for name in reasons)
+    assert shown.count("batches are too small") == 1
+    assert "not here" not in str(dp.compare(dp.Gaussian(noise_multiplier=1.0), delta=1e-5))

@@ -40,10 +40,10 @@ def test_pairs_of_training_runs_are_made_by_need(asked: list[tuple[str, float]])
     answer = dp.account(RUN)
     finer = replace(answer, relative_width=1e-4)
     assert answer == dp.account(RUN)
-    assert answer.lower_derivations
-    assert len(answer.upper_derivations) == 2
     assert "derivations" not in repr(answer)
     assert asked == []
+    assert len(answer.upper_derivations) == 2
+    assert {name for name, _ in asked} == {"random_allocation_upper", "revealed_allocation_upper"}
     assert len(list(finer.upper_derivations)) == 2
     assert all(name.endswith("_upper") for name, _ in asked)
     list(answer.upper_derivations)  # those that were made already
@@ -78,19 +78,21 @@ def test_calibration_drops_what_is_behind_fine_answers(asked: list[tuple[str, fl
     assert fine.count("random_allocation_upper") < fine.count("several_steps_upper")
 
 
-def test_what_is_left_out_is_not_even_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is what yields to it: whether a bound applies may take long to find out."""
-    run = dp.DPSGD(dp.BallsAndBins(dataset_size=20, batch_size=2, epochs=2), noise_multiplier=1.0)
-    every = {bound.name for bound in bounds_for(run)}
-    looked: list[str] = []
-    applies_to = Bound.applies_to
-    monkeypatch.setattr(
-        Bound, "applies_to", lambda self, run: looked.append(self.name) or applies_to(self, run)
+def test_what_declines_when_it_is_asked_is_no_derivation() -> None:
+    """Of each of two parts only one bound has pairs, and the reason of the other is kept."""
+    small = dp.DPSGD(
+        dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=2), noise_multiplier=0.5
     )
-    rest = {bound.name for bound in bounds_for(run, without={"random_allocation_lower"})}
-    assert rest == every - {"random_allocation_lower"}  # without `allocated_sum_lower`, too
-    assert "allocated_sum_lower" in looked
-    assert "random_allocation_lower" not in looked
+    names = [bound.name for bound in bounds_for(small)]
+    assert {"null_record_clones_upper", "displaced_example_upper"} <= set(names)
+    upper = Derivations(small + small, dp.Adjacency.ZERO_OUT, Side.UPPER)
+    (only,) = upper
+    assert [bound.name for bound in only.bounds] == ["revealed_order_upper"]
+    assert upper.names == (("revealed_order_upper",),)
+    assert upper.declined == {
+        "displaced_example_upper": "batches are too small to hide who gives way",
+        "null_record_clones_upper": "with this noise, and so many batches, no clones can be expected",
+    }
 
 
 def test_no_theorem_is_said_at_once() -> None:

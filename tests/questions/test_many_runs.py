@@ -102,27 +102,27 @@ def test_work_is_dropped_after_an_answer() -> None:
     answers.epsilon(delta=1e-5)
     for guarantee in answers.guarantees:
         for way in guarantee.derivations:
-            assert not way.composition.kept_work
-            assert not way.composition.reverse().kept_work
+            assert not way.composition.kept.works
+            assert not way.composition.reverse().kept.works
 
 
 def test_one_run_that_is_declined_leaves_the_others_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sizes = []
-    together = SampledGaussianEvaluation.for_values.__func__
+    together = SampledGaussianEvaluation.enclose_each.__func__
 
-    def counted(cls, compositions, log_deltas):  # type: ignore[no-untyped-def]
+    def counted(cls, compositions, *, log_deltas):  # type: ignore[no-untyped-def]
         sizes.append(len(compositions))
-        return together(cls, compositions, log_deltas)
+        return together(cls, compositions, log_deltas=log_deltas)
 
-    monkeypatch.setattr(SampledGaussianEvaluation, "for_values", classmethod(counted))
+    monkeypatch.setattr(SampledGaussianEvaluation, "enclose_each", classmethod(counted))
     runs = [training(0.01, noise) for noise in np.linspace(0.7, 1.0, 20)]
     runs.append(training(1e-4, 0.5, 100))  # too many frequencies
     compositions = [dp.account(run).upper_derivations[0].composition for run in runs]
     prepare_epsilons(compositions, float(np.log(1e-5)))
     assert sizes[0] == 21
-    assert [len(composition.kept_work) for composition in compositions] == [1] * 20 + [0]
+    assert [len(composition.kept.works) for composition in compositions] == [1] * 20 + [0]
     assert len(sizes) <= 2, "the other direction is settled, or made at once"
 
 

@@ -25,8 +25,8 @@ from sharpdp.learn import (
     RandomizedAnswers,
     clipped,
 )
-from sharpdp.learn.randomizers.lattice import steps_of
-from sharpdp.learn.randomizers.sphere import Space
+from sharpdp.learn.randomizers.lattice_laplace import steps_of
+from sharpdp.learn.randomizers.privunit import Space
 from sharpdp.randomness import system_stream
 from sharpdp.randomness.system_stream import SystemStream, system_stream_for
 from tests.sampling.chances import FALSE_ALARM, assert_binomial, assert_distribution

@@ -23,7 +23,7 @@ from sharpdp.batches import (
     TruncatedPoissonBatches,
     WeightedPoissonBatches,
 )
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import (
@@ -63,6 +63,8 @@ SCHEMES = (
     RandomAllocation,
 )
 
+REVEALING = "records that are used, and revealed with a known chance"
+
 bound = partial(
     register,
     batch_scheme=SCHEMES,
@@ -76,7 +78,7 @@ bound = partial(
 @bound(
     attained_when="anything is run, since no epsilon is below 0",
     source="dwork2014 Proposition 2.1",
-    applies=lambda mechanism: not mechanism.uses_records,
+    applies=needs(lambda mechanism: not mechanism.uses_records, "a run that uses no record"),
 )
 def no_record_tight(
     mechanism: DPSGD | LastIterate | CorrelatedNoise | BestOf | Sequence | Repeated | Grouped,
@@ -97,7 +99,7 @@ def no_record_tight(
 @bound(
     source="dwork2014 Proposition 2.1",
     proof="scheme-proofs",
-    applies=lambda mechanism: _uses(mechanism, Side.UPPER) is not None,
+    applies=needs(lambda mechanism: _uses(mechanism, Side.UPPER) is not None, REVEALING),
 )
 def no_noise_upper(
     mechanism: Gaussian | Laplace | ApproximateDP | DPSGD | LastIterate | CorrelatedNoise | Grouped,
@@ -125,7 +127,7 @@ def no_noise_upper(
     "contribute nothing",
     source="dwork2014 Proposition 2.1",
     proof="scheme-proofs",
-    applies=lambda mechanism: _uses(mechanism, Side.LOWER) is not None,
+    applies=needs(lambda mechanism: _uses(mechanism, Side.LOWER) is not None, REVEALING),
 )
 def no_noise_lower(
     mechanism: Gaussian | Laplace | ApproximateDP | DPSGD | LastIterate | CorrelatedNoise | Grouped,

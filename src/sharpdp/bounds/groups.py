@@ -20,7 +20,7 @@ from sharpdp.batches import (
     PoissonBatches,
     RandomAllocation,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.curves.renyi.curve import RenyiCurve
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Gaussian, Laplace, Mechanism
@@ -166,10 +166,15 @@ def _stated(mechanism: Grouped, adjacency: Adjacency) -> Adjacency:
 @bound(
     holds_when="the bound on single records holds for all data sets on the way from one to the other",
     source="dong2022 Theorem 2.14",
-    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve | CorrelatedNoise),
-    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
+    applies=needs(
+        lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve | CorrelatedNoise),
+        "steps that are bounded one by one",
+    ),
     converts=_of_one,
     takes_steps=True,
+    effort=Effort(
+        yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight")
+    ),
 )
 def group_privacy_upper(
     mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float, rounds: int
@@ -200,9 +205,14 @@ def group_privacy_upper(
     attained_when="one record of a group does what attains it for single records, and the others "
     "contribute the same to both data sets",
     source="blackwell1953",
-    applies=lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
-    yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight"),
+    applies=needs(
+        lambda mechanism: not isinstance(mechanism.mechanism, RenyiCurve),
+        "a run that is known by pairs",
+    ),
     converts=_of_one,
+    effort=Effort(
+        yields_to=("group_noise_tight", "group_poisson_tight", "group_deterministic_tight")
+    ),
 )
 def group_of_one_lower(
     mechanism: Grouped, adjacency: Adjacency, pairs: PairCounts, width: float
@@ -245,7 +255,7 @@ def _opposable(mechanism: SampledGroup) -> bool:
     adjacency=Adjacency.REPLACE_ONE,
     attained_when=f"{ALIGNED} for the one values, and against that for the others",
     source="ganesh2024 Theorem 3.1; blackwell1953",
-    applies=_opposable,
+    applies=needs(_opposable, "a chance that no record of the group is drawn"),
 )
 def group_opposed_lower(mechanism: SampledGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over Poisson batches for groups of k with two values: opposite gradients.
@@ -277,7 +287,10 @@ def _binned(weights: tuple[float, ...], step: float, other_step: float) -> Atomi
 @training_bound(
     adjacency=(Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT),
     source="ganesh2024 Theorem 3.1; blackwell1953",
-    applies=lambda mechanism: getattr(mechanism.mechanism.batches, "order", "redrawn") == "redrawn",
+    applies=needs(
+        lambda mechanism: getattr(mechanism.mechanism.batches, "order", "redrawn") == "redrawn",
+        "epochs that are drawn afresh",
+    ),
 )
 def group_allocated_step_lower(mechanism: AllocatedGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation for groups of k, from the first step of each epoch.
@@ -329,15 +342,17 @@ def _hypergeometric(mechanism: SubsetGroup) -> tuple[float, ...]:
     return tuple(weights)
 
 
-def _drawn_in_subsets(mechanism: SubsetGroup) -> bool:
-    return bool(_hypergeometric(mechanism))
+IN_SUBSETS = needs(
+    lambda mechanism: bool(_hypergeometric(mechanism)),
+    "draws without replacement that may leave out the whole group",
+)
 
 
 @training_bound(
     adjacency=Adjacency.ZERO_OUT,
     attained_when=f"{ALIGNED}; all other gradients are zero",
     source="ganesh2024; blackwell1953",
-    applies=_drawn_in_subsets,
+    applies=IN_SUBSETS,
 )
 def group_subset_lower(mechanism: SubsetGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets for groups of k: all other records contribute nothing.
@@ -354,7 +369,7 @@ def group_subset_lower(mechanism: SubsetGroup, adjacency: Adjacency) -> PairCoun
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     attained_when=f"{ALIGNED}; all other gradients point against them",
     source="balle2018subsampling Section 5; blackwell1953",
-    applies=_drawn_in_subsets,
+    applies=IN_SUBSETS,
 )
 def group_opposed_subset_lower(mechanism: SubsetGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random subsets for groups of k: all others contribute the opposite.

@@ -7,7 +7,7 @@ some numbers, and what the product of its pairs implies, is for `account` to fin
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -31,11 +31,14 @@ __all__ = [
     "CONSTANTS",
     "REAL_NUMBERS",
     "Bound",
+    "Effort",
     "PairCounts",
     "all_bounds",
     "bound",
     "bounds_for",
+    "needs",
     "only_ours",
+    "reasons_against",
     "temporarily",
 ]
 
@@ -50,6 +53,7 @@ Asked = Callable[[Any, Adjacency], tuple[Mechanism, Adjacency]]
 ROUGH_WIDTH = 2e-3
 """Relative width of epsilon that rough pairs leave; they are asked for by widths of at least this."""
 Condition = Callable[[Any], bool]
+Reason = Callable[[Any], "str | None"]
 Rounds = Callable[[Any, Adjacency], int]
 Kinds: TypeAlias = "Mapping[type, Kinds | None]"
 Premises = Callable[[Any, Adjacency, Side], tuple["Bound", ...]]
@@ -99,6 +103,57 @@ class Registered(Protocol):
 Entry = TypeVar("Entry", bound=Registered)
 
 
+def nowhere(_: Any) -> bool:
+    """A condition that no mechanism meets."""
+    return False
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Which of a theorem's pairs are worth their time: nothing here decides what is true.
+
+    Args:
+        rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
+        refined: Pairs for a width below STANDARD_WIDTH.
+        approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
+            only work lies between the two sides.
+        yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
+        outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
+            by itself than what others make of it for one notion by way of another. They do not ask it
+            then about the same run; about another one, such as one record of a group's, they do.
+    """
+
+    rough: Theorem | None = None
+    refined: Refined | None = None
+    approaches: Condition = nowhere
+    yields_to: tuple[str, ...] = ()
+    outdoes_conversion: Condition = nowhere
+
+    def pairs(
+        self, theorem: Theorem, mechanism: Mechanism, adjacency: Adjacency, width: float
+    ) -> PairCounts:
+        """The pairs that a width asks for.
+
+        Args:
+            theorem: The pairs of standard width.
+            mechanism: A mechanism to which the theorem applies.
+            adjacency: A notion of neighbors for which it holds.
+            width: About how far apart, relative to epsilon, the pairs may leave the two sides.
+
+        Returns:
+            Pairs with counts.
+        """
+        if width >= ROUGH_WIDTH and self.rough is not None:
+            return self.rough(mechanism, adjacency)
+        if width < STANDARD_WIDTH and self.refined is not None:
+            return self.refined(mechanism, adjacency, width)
+        return theorem(mechanism, adjacency)
+
+
+ALL = Effort()
+"""One kind of pairs, asked wherever the theorem applies."""
+
+
 @underflow_is_zero_in_methods
 @dataclass(frozen=True)
 class Bound:
@@ -118,19 +173,14 @@ class Bound:
         source: The publications that prove it, or that our proof builds on.
         proof: The page with our own proof, which ships with sharpdp and is not peer reviewed.
         theorem: The function that gives the pairs.
-        applies: Declines mechanisms of the right kind about which it says nothing.
-        yields_to: Names of bounds that say at least as much where they apply; it is not asked there.
+        applies: Why it says nothing about some mechanisms of the right kind, in a few words, and None
+            about all others. It looks at parameters and computes nothing: a theorem that finds out as it
+            computes raises `Inapplicable`.
+        effort: Which pairs are worth their time, and where it is not asked at all.
         rests_on: The bounds on parts of a mechanism that it takes as premises.
-        rough: Pairs that are as safe and quicker to find, but wider; a search asks them first.
-        refined: Pairs for a width below STANDARD_WIDTH.
-        approaches: Of which mechanisms the pairs approach the exact pair as they are refined, so that
-            only work lies between the two sides.
         converts: For a theorem that turns bounds on one question into bounds on another: the mechanism
             and the notion of neighbors whose bounds it takes. It is asked once for each of them, and
             gets their pairs, and the width, as further arguments.
-        outdoes_conversion: For a bound on several notions of neighbors: of which mechanisms it says more
-            by itself than what others make of it for one notion by way of another. They do not ask it
-            then about the same run; about another one, such as one record of a group's, they do.
         takes_steps: For a theorem that converts bounds and takes their pairs one by one, each for a step
             of the run: it gets one more argument, in how many rounds pairs that are factors fall, or 0.
         factors: For a bound whose pairs are factors: none of them dominates a step by itself, they
@@ -150,14 +200,10 @@ class Bound:
     source: str
     proof: str
     theorem: Callable[..., PairCounts]
-    applies: Condition | None = None
-    yields_to: tuple[str, ...] = ()
+    applies: Reason | None = None
+    effort: Effort = ALL
     rests_on: Premises | None = None
-    rough: Theorem | None = None
-    refined: Refined | None = None
-    approaches: Condition | None = None
     converts: Asked | None = None
-    outdoes_conversion: Condition | None = None
     takes_steps: bool = False
     factors: Rounds | None = None
     degenerate: bool = False
@@ -201,11 +247,7 @@ class Bound:
                 return self.theorem(mechanism, adjacency, pairs, width, rounds)
             return self.theorem(mechanism, adjacency, pairs, width)
         with self._asking_ours():
-            if width >= ROUGH_WIDTH and self.rough is not None:
-                return self.rough(mechanism, adjacency)
-            if width < STANDARD_WIDTH and self.refined is not None:
-                return self.refined(mechanism, adjacency, width)
-            return self.theorem(mechanism, adjacency)
+            return self.effort.pairs(self.theorem, mechanism, adjacency, width)
 
     def _asking_ours(self) -> AbstractContextManager[None]:
         """Theorems of ours ask no theorem of others about a part: their own rigor would not say so.
@@ -270,8 +312,7 @@ class Bound:
 
     def _outdoes(self, mechanism: Mechanism, adjacency: Adjacency) -> bool:
         """Whether it is asked about these neighbors itself, and says more than a conversion of it."""
-        outdoes = self.outdoes_conversion
-        return outdoes is not None and self.covers(adjacency) and outdoes(mechanism)
+        return self.covers(adjacency) and self.effort.outdoes_conversion(mechanism)
 
     @property
     def stated_by(self) -> str:
@@ -339,12 +380,20 @@ class Bound:
             mechanism: Any mechanism.
 
         Returns:
-            Whether the theorem says something about it, for some notion of neighbors.
+            Whether the theorem says something about it, for some notion of neighbors, as far as is known
+            before it is asked.
         """
-        if not _is_among(mechanism, self.kinds) or mechanism.degenerate is not self.degenerate:
-            return False
+        return self._is_about(mechanism) and self._objection(mechanism) is None
+
+    def _is_about(self, mechanism: Mechanism) -> bool:
+        """Whether the mechanism is of a kind that the theorem is about."""
+        among = _is_among(mechanism, self.kinds)
+        return among and mechanism.degenerate is self.degenerate
+
+    def _objection(self, mechanism: Mechanism) -> str | None:
+        """Why it says nothing about a mechanism of the right kind; None if it does."""
         with self._asking_ours():
-            return self.applies is None or self.applies(mechanism)
+            return None if self.applies is None else self.applies(mechanism)
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
@@ -367,14 +416,10 @@ def bound(
     attained_when: str = "",
     source: str,
     proof: str = "",
-    applies: Condition | None = None,
-    yields_to: tuple[str, ...] = (),
+    applies: Reason | None = None,
+    effort: Effort = ALL,
     rests_on: Premises | None = None,
-    rough: Theorem | None = None,
-    refined: Refined | None = None,
-    approaches: Condition | None = None,
     converts: Asked | None = None,
-    outdoes_conversion: Condition | None = None,
     takes_steps: bool = False,
     factors: Rounds | None = None,
     degenerate: bool = False,
@@ -401,14 +446,10 @@ def bound(
         attained_when: What attains the lower side.
         source: The publications that prove it, by their keys.
         proof: The page with our own proof, if there is one.
-        applies: Declines mechanisms of the right kind.
-        yields_to: Names of bounds that say at least as much.
+        applies: Why it says nothing about some mechanisms of the right kind; see also `needs`.
+        effort: Which pairs are worth their time, and where it is not asked at all.
         rests_on: The bounds that it takes as premises.
-        rough: Wider pairs that are quicker to find.
-        refined: Narrower pairs.
-        approaches: Where the pairs approach the exact one.
         converts: The question whose bounds it turns into its own.
-        outdoes_conversion: Where it says more than a conversion of it.
         takes_steps: Whether it takes the pairs that it converts one by one.
         factors: In how many rounds its pairs fall if they are factors and no steps.
         degenerate: Whether it is about runs that use no record or add no noise, and no others.
@@ -451,13 +492,9 @@ def bound(
             proof,
             theorem,
             applies,
-            yields_to,
+            effort,
             rests_on,
-            rough,
-            refined,
-            approaches,
             converts,
-            outdoes_conversion,
             takes_steps,
             factors,
             degenerate,
@@ -470,6 +507,24 @@ def bound(
         return theorem
 
     return register
+
+
+def needs(holds: Condition, words: str) -> Reason:
+    """A reason to say nothing about mechanisms for which a condition does not hold.
+
+    Args:
+        holds: The condition, of which nothing is computed but what parameters say.
+        words: What it needs.
+
+    Returns:
+        What `Bound.applies` takes.
+
+    >>> no_rounding = needs(lambda table: table.rounding == "exact", "exact losses")
+    >>> from sharpdp.mechanisms import PrivacyLoss
+    >>> no_rounding(PrivacyLoss(losses=[0.0], masses=[1.0], rounding="pessimistic"))
+    'needs exact losses'
+    """
+    return lambda mechanism: None if holds(mechanism) else f"needs {words}"
 
 
 @contextmanager
@@ -660,12 +715,34 @@ def all_bounds() -> tuple[Bound, ...]:
     return tuple(entry for entry in every if not (_ONLY_OURS.get() and entry.stated_by))
 
 
+def reasons_against(mechanism: Mechanism, adjacency: Adjacency) -> dict[str, str]:
+    """Why bounds on this kind of mechanism say nothing about this one, by their names.
+
+    Args:
+        mechanism: A mechanism that is not composed of others.
+        adjacency: Which data sets are neighbors.
+
+    Returns:
+        The reasons that are known before a theorem is asked.
+
+    >>> from sharpdp.batches import FixedSizeBatches
+    >>> scheme = FixedSizeBatches(dataset_size=10, batch_size=5, steps=3)
+    >>> run = DPSGD(scheme, noise_multiplier=2.0)
+    >>> reasons_against(run, Adjacency.ZERO_OUT)["revealed_repeats_upper"]
+    'needs draws with replacement'
+    """
+    objections = {
+        entry.name: entry._objection(mechanism)
+        for entry in all_bounds()
+        if entry._is_about(mechanism) and entry.covers(adjacency)
+    }
+    return {name: reason for name, reason in objections.items() if reason is not None}
+
+
 @underflow_is_zero
 def bounds_for(
     mechanism: Mechanism,
     adjacency: Adjacency | str | None = None,
-    *,
-    without: Collection[str] = (),
 ) -> tuple[Bound, ...]:
     """The bounds on one mechanism under one notion of neighbors, at least one.
 
@@ -673,11 +750,10 @@ def bounds_for(
         mechanism: A mechanism that is not composed of others; for one that is, go through its
             ``parts()``.
         adjacency: Which data sets are neighbors; None for the default of the mechanism.
-        without: Names of bounds that are left out, as are those that yield to them: whether they apply
-            may take long to find out.
 
     Returns:
-        The bounds that apply, but for those that yield to another one here.
+        The bounds that apply, but for those that yield to another one here. Some may still raise
+        `Inapplicable` when they are asked.
 
     Raises:
         InvalidArgument: The mechanism is composed of others, or there is no such adjacency.
@@ -694,20 +770,13 @@ def bounds_for(
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    about = [
-        entry
-        for entry in all_bounds()
-        if _is_among(mechanism, entry.kinds)
-        and entry.name not in without
-        and entry.applies_to(mechanism)
-    ]
+    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
-        names = {*matching, *without}
         return tuple(
             each
             for entry in matching.values()
-            if names.isdisjoint(entry.yields_to)
+            if matching.keys().isdisjoint(entry.effort.yields_to)
             for each in entry.converted(mechanism, notion)
         )
     if about:

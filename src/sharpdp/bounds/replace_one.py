@@ -19,7 +19,7 @@ from sharpdp.batches import (
     RandomAllocation,
     ShuffledBatches,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.pairs.chained import chained
@@ -119,7 +119,10 @@ def null_value_lower(
 
 @bound(
     source="blackwell1953; zhu2022 Theorem 11",
-    applies=lambda mechanism: getattr(mechanism.batches, "order", "redrawn") == "redrawn",
+    applies=needs(
+        lambda mechanism: getattr(mechanism.batches, "order", "redrawn") == "redrawn",
+        "epochs that are drawn afresh",
+    ),
 )
 def opposed_step_lower(mechanism: Allocated, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation with one record replaced, from first steps.

@@ -25,10 +25,11 @@ with optional_packages("flower", "flwr"):
     from flwr.serverapp.strategy import FedAvg
 
 from sharpdp._validate import count, short_repr
-from sharpdp.batches import FixedSizeBatches
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.budget import Budget, Ledger, counted_rounds
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn import CLDPSGD, VectorRandomizer, clipped
+from sharpdp.learn.budget import check_left
+from sharpdp.learn.cldp import projected, reporting
 from sharpdp.learn.randomizers.validation import vector_of
 from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.system_stream import Floats, system_stream_for
@@ -90,9 +91,6 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
                 key=budget_key,
                 done=self.begun,
             )
-        self._one_round = FixedSizeBatches(
-            dataset_size=plan.population, batch_size=plan.users, steps=1
-        )
         self._parameters = np.zeros(plan.randomizer.dimension)
         self._asked: list[int] = []
 
@@ -128,19 +126,14 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
             InvalidArgument: All rounds were begun, the parameters have another dimension, or the nodes
                 are not as many as the plan has clients.
         """
-        if self.begun >= self.last:
-            check_counted(self.last, self.plan.rounds, "rounds")
-            raise InvalidArgument(
-                f"rounds must be more to continue; got {self.plan.rounds}, all of which were started."
-            )
+        check_left(self.begun, self.plan.rounds, self.last, "rounds")
         nodes = sorted(grid.get_node_ids())
         if len(nodes) != self.plan.population:
             raise InvalidArgument(
                 f"population must be that of the plan, {self.plan.population} nodes; got {len(nodes)}."
             )
         self._parameters = self._vector(arrays)
-        drawn = next(self._one_round.batches(None))
-        mixed = drawn[system_stream_for(None).order(len(drawn))]
+        mixed = reporting(self.plan, system_stream_for(None))
         config["server-round"] = server_round
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         self.begun += 1
@@ -176,10 +169,8 @@ class CLDPStrategy(FedAvg):  # type: ignore[misc]  # Flower's types are not foll
         # The last bits of a sum depend on its order, and the order of arrival depends on who sent what.
         mixed = [sent[place] for place in system_stream_for(None).order(len(sent))]
         mean = plan.randomizer.mean(np.concatenate(mixed))
-        moved: ArrayLike = self._parameters - plan.rate(self.begun - 1) * mean
-        if plan.projection is not None:
-            moved = plan.projection(np.asarray(moved))
-        return ArrayRecord([vector_of(moved, plan.randomizer.dimension)]), None
+        moved = self._parameters - plan.rate(self.begun - 1) * mean
+        return ArrayRecord([projected(plan, moved)]), None
 
     def _vector(self, arrays: Any) -> Floats:
         """The parameters, which are one array."""

@@ -52,7 +52,7 @@ from sharpdp._validate import (
 )
 from sharpdp.batches import BatchScheme, DeterministicBatches, PoissonBatches, ShuffledBatches
 from sharpdp.batches.scheme import WHOLE, EpochScheme
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.integrations.opacus_steps import WatchedSteps
 from sharpdp.integrations.torch import (
@@ -65,12 +65,13 @@ from sharpdp.integrations.torch import (
     scheme_of,
     shard_of_rank,
 )
+from sharpdp.learn.budget import check_left
 from sharpdp.learn.ranks import Ranks
+from sharpdp.learn.step_loop import CountedSteps, checked_begun
 from sharpdp.learn.written_state import check_layers
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
-from sharpdp.mechanisms.composed import NO_NOISE, Adjacency
+from sharpdp.mechanisms.composed import NO_NOISE
 from sharpdp.mechanisms.training import check_trains
-from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import conditions_on
 from sharpdp.randomness.keyed_stream import KEY_BYTES
 
@@ -126,7 +127,7 @@ SECRET_ORDER = "the seed of torch's generator, from which batches follow, stays 
 SECRET_NOISE = "the seed of the generator from which Opacus draws noise stays secret"
 
 
-class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
+class SchemeAccountant(CountedSteps[DPSGD], IAccountant):  # type: ignore[misc]  # Opacus has no types
     """An Opacus accountant that certifies a plan only for a loader that follows it.
 
     It must be shown the loader: as ``loader=``, or by `watch` once Opacus' `make_private` has returned
@@ -164,6 +165,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     """
 
     history: list[tuple[float, float, int]]
+    _note = "training run with Opacus"
 
     def __init__(
         self,
@@ -187,7 +189,6 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         self._is_noise_secret = False
         self._ahead = self._before = self._of_empty = 0
         self._next: int | None = None
-        self._counted: int | None = None
         # not the key of the batches: a run that begins again has the same batches and other noise
         self._run = secrets.token_hex(16)
         if loader is not None:
@@ -253,53 +254,15 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             self._steps = WatchedSteps(optimizer, module)
         return self.loader
 
-    def count_in(
-        self,
-        budget: Budget | Ledger,
-        *,
-        key: str | None = None,
-        group_size: int | None = None,
-    ) -> int:
-        """Count as many steps of the plan as a budget allows, and stop there.
-
-        A loader over a `BatchSampler`, as `make_private` makes it, then ends after these steps. Any other
-        loader goes on, and the step after the last one raises `BudgetExceeded` before the model moves.
-
-        Args:
-            budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
-            key: Name of this run in a ledger, so that a resumed run is not counted twice: load its state
-                first.
-            group_size: How many records one protected unit, such as a user, has in the data; None for
-                that of the budget.
-
-        Returns:
-            The number of steps that were counted.
-
-        Raises:
-            BudgetExceeded: The budget does not allow a single step.
-            InvalidArgument: The plan does not say the noise, or steps were taken before without a key.
-            WrongType: budget is neither of these.
-        """
+    def _planned(self) -> DPSGD:
         if self.noise_multiplier is None:
             raise InvalidArgument(
                 "plan must be a DPSGD to be counted in a budget; got a batch scheme, which has no noise."
             )
-        plan = DPSGD(self.scheme, noise_multiplier=self.noise_multiplier)
-        self._counted = Ranks.of_process().from_first(
-            lambda: counted_rounds(
-                budget,
-                plan.stopped_after,
-                self.scheme.steps,
-                note="training run with Opacus",
-                key=key,
-                run=self._run.encode(),
-                batches=self._batch_key,
-                group_size=group_size,
-                done=self._begun(),
-            )
-        )
-        self._stop()
-        return self._counted
+        return DPSGD(self.scheme, noise_multiplier=self.noise_multiplier)
+
+    def _told(self) -> tuple[bytes, bytes | None, int]:
+        return self._run.encode(), self._batch_key, self._begun()
 
     @property
     def _batch_key(self) -> bytes | None:
@@ -307,7 +270,6 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return self._counter.batch_key if isinstance(self._counter, BatchSampler) else None
 
     def _stop(self) -> None:
-        """End a loader of ours where the budget ends."""
         if self._counted is not None and isinstance(self._counter, BatchSampler):
             self._counter.stop_after(self._counted)
 
@@ -372,13 +334,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
                 f"noise_multiplier must stay {planned!r} during a run; got {multiplier!r}. "
                 "Plan one run for each noise multiplier, and add their mechanisms."
             )
-        if steps >= self.scheme.steps:
-            raise InvalidArgument(
-                f"steps must be at most the {self.scheme.steps} of the scheme; got one more. "
-                "Plan a longer run: its privacy is that of the whole."
-            )
-        if self._counted is not None and steps >= self._counted:
-            check_counted(self._counted, self.scheme.steps, "steps")
+        check_left(steps, self.scheme.steps, self._counted, "steps")
         self._use_batch(steps, examples)
         self.history = [(multiplier, rate, steps + 1)]
 
@@ -422,9 +378,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             )
         history = self._checked(state_dict["history"])
         first = history[0][-1] if history else 0
-        begun = count(least=first, begun=state_dict["begun"])
-        if begun > self.scheme.steps:
-            raise invalid("begun", f"at most {self.scheme.steps} steps", begun)
+        begun = checked_begun(state_dict["begun"], step=first, most=self.scheme.steps)
         run = state_dict.get("run", self._run)
         if not isinstance(run, str) or len(run) != len(self._run):
             raise WrongType(f"run must be the name of a run; got {short_repr(run)}.")
@@ -453,14 +407,7 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             return [(multiplier, self._check_rate(rate), taken)]
         return []
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy of the steps taken so far, at least one, under zero-out.
-
-        Its `holds_when` says what the accountant cannot see. It holds for a number of steps that was
-        fixed in advance, a budget included. If results decide when to stop, take that of the whole plan,
-        or `sharpdp.budget.ex_post_epsilon`.
-        """
+    def _accounted(self) -> DPSGD:
         if self._counter is None:
             raise InvalidArgument(
                 "the accountant must have seen the loader to certify anything; got none, and a sample "
@@ -477,12 +424,9 @@ class SchemeAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
             raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
         noise, _, steps = self.history[-1]
         run = DPSGD(self._ran, noise_multiplier=noise)
-        taken = run.stopped_after(max(steps, self._begun()))
-        answer = account(taken, adjacency=Adjacency.ZERO_OUT)
-        return answer.provided(*self._conditions())
+        return run.stopped_after(max(steps, self._begun()))
 
     def _conditions(self) -> Iterator[str]:
-        """What nobody can see from here."""
         yield from (BY_ITSELF, NO_ERRORS, EXACT)
         if self._steps is None or not self._steps.is_state_watched:
             yield UNWATCHED

@@ -20,9 +20,7 @@ each of them loads its part of every batch.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,17 +39,12 @@ with optional_packages("learn", "torch"):
     from torch.utils import _pytree as pytree
 
 from sharpdp._validate import (
-    HintedKeywords,
     count,
     flag,
-    invalid,
     kind_of,
-    open_probability,
     short_repr,
 )
-from sharpdp.bracket import Bracket
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
-from sharpdp.budget.spending import begins_anew
+from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.integrations.torch import (
     BatchSampler,
@@ -60,19 +53,18 @@ from sharpdp.integrations.torch import (
     hash_of_some,
     loader,
 )
-from sharpdp.learn.gaussian_noise import StepNoise, secret
+from sharpdp.learn.correlated_step_noise import NoiseMemory
 from sharpdp.learn.gradients import (
     SAME_BITS,
     ClippedGradients,
     seeded_generators,
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
+from sharpdp.learn.step_loop import StepLoop, checked_begun
 from sharpdp.learn.written_state import WrittenWeights
-from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.mechanisms import DPSGD
 from sharpdp.mechanisms.training import check_trains
-from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import conditions_on
-from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
 
@@ -108,7 +100,7 @@ class PlannedBatch(NamedTuple):
     """Examples of another shape or type, by the place of their row: each is computed by itself."""
 
 
-class PrivateGradients(HintedKeywords):
+class PrivateGradients(StepLoop[DPSGD]):
     """The noisy gradients of one DP-SGD run, one for each batch of its plan.
 
     `backward` takes the place of ``loss.backward()``: it sets the gradients of the model's trainable
@@ -222,13 +214,12 @@ class PrivateGradients(HintedKeywords):
             )
         self.ranks = Ranks.of_process()
         self.plan, self.model, self.step = plan, unwrapped(model), 0
-        fresh = partial(secrets.token_bytes, KEY_BYTES)
-        self.key = self.ranks.from_first(fresh) if key is None else secret(key)
+        self._take_key(key)
         check_records(dataset)
         self.sampler = _Sampler(self)
-        self._conditions = [UNSEEN_CHANGES, *conditions_on(key)]
+        self._held = [UNSEEN_CHANGES, *conditions_on(key)]
         if example is None:
-            self._conditions.append(FIRST_RECORD)
+            self._held.append(FIRST_RECORD)
         numbered = _Numbered(dataset, strict=flag(strict=strict))
         self._loader = partial(loader, numbered, self.sampler, collate=collate)
         self._loader()  # checks the data
@@ -238,52 +229,35 @@ class PrivateGradients(HintedKeywords):
         row = self._packed.rows(self._collate([(0, first)]).examples, 1)
         self.gradients = self._gradients(row, clip, physical_batch_size, strict=strict)
         if self.piece > 1:
-            self._conditions.append(SAME_BITS)
+            self._held.append(SAME_BITS)
         if self.ranks.size > 1:
-            self.ranks.check_same(
-                key=hashlib.blake2b(self.key).hexdigest(),
-                plan=repr((plan, clip, self.piece)),
-                parameters=self._seen,
-                data=hash_of_some(self.loader(), self.key),
-            )
+            data = hash_of_some(self.loader(), self.key)
+            self._check_same(plan=repr((plan, clip, self.piece)), data=data)
         size = plan.batches.expected_batch_size
         assert size is not None  # every scheme that can be drawn has one
         self._divisor = size
         self._turn = threading.Lock()
         self._released: list[tuple[Tensor, Tensor, int]] = []
-        self._begin(0)
+        self._stand_at(0)
         if budget is not None:
             self.count_in(budget, key=budget_key, group_size=group_size)
 
-    def __repr__(self) -> str:
-        """Number of steps released and the plan; nothing of the key, the data or the model."""
-        of = f"{self.step} of {self.plan.batches.steps} steps of {self.plan.describe()}"
-        return f"<{type(self).__name__}: {of}>"
+    def _planned(self) -> DPSGD:
+        return self.plan
 
-    _counted: int | None = None
-    _counted_as: int | None = None
-    """The release as which a ledger had counted this run before it was made; None if it had not."""
-    _is_loaded = False
-    _begun = 0
+    def _told(self) -> tuple[bytes, bytes | None, int]:
+        return self.key, self.key, self.step
 
-    @property
-    def begun(self) -> int:
-        """Number of steps that may have been released, which is what is accounted.
+    def _conditions(self) -> list[str]:
+        return self._held
 
-        It is more than `step` only if a step failed here after other ranks may have finished it.
-        """
-        return max(self.step, self._begun)
+    def _stop(self) -> None:
+        self.sampler.stop_after(self.last)
 
     @property
     def piece(self) -> int:
         """How many examples are computed at once, and shared out among ranks together."""
         return 1 if isinstance(self.gradients, _OneByOne) else self.gradients.physical_batch_size
-
-    @property
-    def last(self) -> int:
-        """Number of steps after which the run ends: those of the plan, or those that a budget allows."""
-        steps = self.plan.batches.steps
-        return steps if self._counted is None else min(self._counted, steps)
 
     def loader(self, **options: Any) -> Any:
         """A torch DataLoader of `PlannedBatch`, one pass an epoch; a pass goes on where the run stands.
@@ -306,48 +280,6 @@ class PrivateGradients(HintedKeywords):
             dataset, batch_sampler=passes, collate_fn=self._collate, **options
         )
 
-    def count_in(
-        self, budget: Budget | Ledger, *, key: str | None = None, group_size: int | None = None
-    ) -> int:
-        """Count as many steps of the plan as a budget allows, and stop there.
-
-        Args:
-            budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
-            key: Name of this run in a ledger, so that a resumed run is not counted twice.
-            group_size: How many records one protected unit, such as a user, has in the data; None for
-                that of the budget.
-
-        Returns:
-            The number of steps that were counted.
-
-        Raises:
-            BudgetExceeded: The budget does not allow a single step.
-            InvalidArgument: Steps were taken before, and there is no key.
-            WrongType: budget is neither of these.
-        """
-        is_counted = self._counted is not None
-
-        def count() -> tuple[int, int | None]:
-            before = None
-            if isinstance(budget, Ledger) and not (is_counted or self.step or self._is_loaded):
-                before = budget.counted(key=key, run=self.key)
-            rounds = counted_rounds(
-                budget,
-                self.plan.stopped_after,
-                self.plan.batches.steps,
-                note="training run",
-                key=key,
-                run=self.key,
-                batches=self.key,
-                group_size=group_size,
-                done=self.step,
-            )
-            return rounds, None if before is None else before.number
-
-        self._counted, self._counted_as = self.ranks.from_first(count)
-        self.sampler.stop_after(self._counted)
-        return self._counted
-
     def backward(self, batch: PlannedBatch) -> None:
         """Release the noisy gradient of the next batch of the plan, and set it as the gradient.
 
@@ -363,40 +295,19 @@ class PrivateGradients(HintedKeywords):
             WrongType: It is no `PlannedBatch`.
         """
         with self._turn:  # of several threads
-            self._release(batch)
-
-    def _release(self, batch: PlannedBatch) -> None:
-        steps = self.plan.batches.steps
-        if self._counted is not None and self.step >= self._counted:
-            check_counted(self._counted, steps, "steps")
-        if self.step >= steps:
-            raise InvalidArgument(
-                f"steps must be at most the {steps} of the plan, all of which were run; got one more. "
-                "Plan a longer run: its privacy is that of the whole."
-            )
-        if self._counted_as is not None and not self._is_loaded:
-            raise InvalidArgument(f"{begins_anew(self._counted_as)} Nothing was released.")
-        self.ranks.check_unchanged(type(self).__name__)
-        if self.step == self._first:
-            self.ranks.check_same(parameters=self._seen)
-        rows = len(getattr(batch, "numbers", ()))
-        try:
-            total = self.ranks.summed(rows, partial(self._part, batch), self.gradients.parameters)
-            named = {name.removeprefix(PREFIX): value for name, value in total.items()}
-            released = self._noise.added(named, self.step)
-        except BaseException as fault:
-            if self.ranks.size > 1 and not isinstance(fault, SharpDPError):
-                # another rank may have the sum already, and go on: the step counts
-                self._begun = self.step + 1
-            raise
-        self.step += 1
-        self.sampler.drawn.popleft()
-        self._released = []
-        for name, parameter in self.model.named_parameters():
-            if name in released:
-                mean = released[name] / self._divisor
-                parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
-                self._released.append((parameter, parameter.grad, parameter.grad._version))
+            self._check_next()
+            if self.step == self._first:
+                self.ranks.check_same(parameters=self._parameters_seen)
+            rows = len(getattr(batch, "numbers", ()))
+            like = _unpacked(self.gradients.parameters)
+            released = self._release(rows, lambda: _unpacked(self._part(batch)), like)
+            self.sampler.drawn.popleft()
+            self._released = []
+            for name, parameter in self.model.named_parameters():
+                if name in released:
+                    mean = released[name] / self._divisor
+                    parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+                    self._released.append((parameter, parameter.grad, parameter.grad._version))
 
     def check_gradients(self, parameters: Iterable[Tensor] = (), *, changes: int = 0) -> None:
         """An error unless gradients are those that `backward` set last, unchanged.
@@ -477,37 +388,6 @@ class PrivateGradients(HintedKeywords):
 
         return optimizer.register_step_pre_hook(before)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy of the steps that were released, at least one, under zero-out.
-
-        It holds for a number of steps that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
-        """
-        return account(self.taken, adjacency=Adjacency.ZERO_OUT).provided(*self._conditions)
-
-    @property
-    def taken(self) -> DPSGD:
-        """The plan up to the steps that were released, at least one."""
-        if self.begun == 0:
-            raise InvalidArgument("no step was taken yet, so that nothing is known of the data.")
-        return self.plan.stopped_after(self.begun)
-
-    def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of the steps that were released.
-
-        Args:
-            delta: Delta, in (0, 1).
-
-        Returns:
-            The bracket.
-
-        Raises:
-            InvalidArgument: delta is out of range, or no step was taken yet.
-            WrongType: delta is no number.
-        """
-        return self.guarantee.epsilon(delta=open_probability(delta=delta))
-
     def state_dict(self) -> dict[str, Any]:
         """Where the run stands: to be saved with the model, without the key.
 
@@ -535,9 +415,7 @@ class PrivateGradients(HintedKeywords):
                     f"state must be that of a run with {name} {ours}; got {short_repr(state[name])}."
                 )
         step = count(least=0, step=state["step"])
-        begun = count(least=step, begun=state.get("begun", step))
-        if begun > self.plan.batches.steps:
-            raise invalid("begun", f"at most steps = {self.plan.batches.steps}", begun)
+        begun = checked_begun(state.get("begun", step), step=step, most=self._most)
         if step < self.step:
             raise InvalidArgument(
                 f"state must be at step {self.step} or later; got one at step {step}. The steps after it "
@@ -545,16 +423,12 @@ class PrivateGradients(HintedKeywords):
                 "process to resume from a checkpoint, or account for noise_multiplier / sqrt(2)."
             )
         self.sampler.load_state_dict(state)
-        self._begun, self._is_loaded = max(self._begun, begun), True
-        self._begin(step)
+        self._begun, self._is_resumed = max(self._begun, begun), True
+        self._stand_at(step)
 
-    def _begin(self, step: int) -> None:
-        """Stand at a step, with noise for it and all later ones."""
-        self.step = self._first = step
-        noise, clip = self.plan.noise_multiplier, self.gradients.clip
-        self._noise = StepNoise(
-            noise_multiplier=noise, clip=clip, key=self.key, start=step, purpose=repr(self.plan)
-        )
+    def _stand_at(self, step: int, memory: NoiseMemory | None = None) -> None:
+        self._first = step
+        super()._stand_at(step, memory)
 
     def _part(self, batch: PlannedBatch) -> dict[str, Tensor]:
         """The sum over the examples of this rank, if they are the next ones of the plan."""
@@ -603,16 +477,6 @@ class PrivateGradients(HintedKeywords):
             gradients.check(example, targets)
         gradients.check_stateless(example, targets)
         return gradients
-
-    @property
-    def _seen(self) -> str:
-        """A hash of the trainable parameters, which must be the same on all ranks."""
-        digest = hashlib.blake2b()
-        if self.ranks.size > 1:
-            for name, value in self.gradients.parameters.items():
-                numbers = value.to("cpu", torch.float64).contiguous().numpy().tobytes()
-                digest.update(name.encode() + numbers)
-        return digest.hexdigest()
 
 
 class _Sampler(BatchSampler):
@@ -859,6 +723,11 @@ class _OneByOne(ClippedGradients):
             found = torch.autograd.grad(value, list(some.values()), materialize_grads=True)
             each.append(dict(zip(some, found, strict=True)))
         return {name: torch.stack([gradients[name] for gradients in each]) for name in some}
+
+
+def _unpacked(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same by the names of the model's own parameters."""
+    return {name.removeprefix(PREFIX): value for name, value in values.items()}
 
 
 def _given(output: Tensor, _: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ that was cut short may have been seen, so it counts, and is not repeated.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from os import PathLike
 
@@ -16,24 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 from sharpdp._validate import (
     HintedKeywords,
     count,
-    flag,
     invalid,
     positive,
     positive_scale,
     real,
     short_repr,
 )
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
-from sharpdp.display.progress import progress
+from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
-from sharpdp.learn.journal import Journal
+from sharpdp.learn.gradient_function import Gradients
 from sharpdp.learn.randomizers import LatticeLaplace, clipped
 from sharpdp.learn.randomizers.validation import vector_of
+from sharpdp.learn.round_loop import RoundLoop
 from sharpdp.mechanisms import ShuffledBlocks
-from sharpdp.questions.account import Guarantee, account
-from sharpdp.randomness.given_secret import SEEDED
-from sharpdp.randomness.system_stream import Floats, Randomness, system_stream_for
+from sharpdp.randomness.system_stream import Floats, Randomness
 
 __all__ = ["BlockRun", "BlockSGD"]
 
@@ -174,7 +169,7 @@ class BlockSGD(HintedKeywords):
         return f"{self.blocks} blocks of {self.records} records through {self.randomizer!r}"
 
 
-class BlockRun(HintedKeywords):
+class BlockRun(RoundLoop[ShuffledBlocks]):
     """One run of a plan: ``epoch`` runs one epoch, ``run`` all that are left; ``mechanism`` is what ran.
 
     All randomness comes afresh from the operating system unless a generator is passed. With a ``path``
@@ -211,6 +206,9 @@ class BlockRun(HintedKeywords):
     2
     """
 
+    plan: BlockSGD
+    _unit, _work = "epochs", "epochs of blocks"
+
     def __init__(
         self,
         plan: BlockSGD,
@@ -224,53 +222,11 @@ class BlockRun(HintedKeywords):
         """A new run with these parameters, or the one at ``path`` as it was left if there are none."""
         if not isinstance(plan, BlockSGD):
             raise WrongType(f"plan must be a BlockSGD; got {short_repr(plan)}.")
-        self.plan, self._gradients = plan, checked_gradients(gradients)
-        self._strict, self._turn = flag(strict=strict), threading.Lock()
-        self._journal = Journal(path, plan.describe(), seeded=rng is not None)
-        self._rng = None if rng is None else system_stream_for(rng).generator
-        self._source = system_stream_for(self._rng)
-        if parameters is None:
-            if path is None:
-                raise WrongType("parameters must be given for a new run without a path; got None.")
-            self.finished, stored = self._journal.restore()
-            self.parameters = vector_of(stored, plan.dimension)
-            return
-        start = vector_of(parameters, plan.dimension)
-        self._journal.create(start)
-        self.finished, self.parameters = 0, start
-
-    def __repr__(self) -> str:
-        """Number of epochs begun and the plan; nothing of the data or the parameters."""
-        return f"<BlockRun: {self.begun} of {self.plan.epochs} epochs of {self.plan.describe()}>"
-
-    @property
-    def begun(self) -> int:
-        """Number of epochs begun, which is what is accounted."""
-        return self._journal.begun
-
-    @property
-    def left(self) -> int:
-        """Number of epochs left, of the plan and of the budget of `run`."""
-        allowed = self.plan.epochs if self._counted is None else self._counted
-        return max(allowed - self.begun, 0)
-
-    @property
-    def mechanism(self) -> ShuffledBlocks:
-        """The mechanism of the epochs that were begun."""
-        if self.begun == 0:
-            raise InvalidArgument(
-                "no epoch was started yet, so nothing about the data was released."
-            )
-        return self.plan.begun(self.begun)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy of what was run.
-
-        It holds for a number of epochs that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
-        """
-        return account(self.mechanism).provided(*([SEEDED] if self._journal.seeded else []))
+        if parameters is None and path is None:
+            raise WrongType("parameters must be given for a new run without a path; got None.")
+        start = None if parameters is None else vector_of(parameters, plan.dimension)
+        sizes = plan.epochs, plan.dimension
+        self._set(plan, *sizes, gradients, start, path=path, rng=rng, strict=strict)
 
     def epoch(self) -> Floats:
         """Run one pass over all blocks in a random order.
@@ -288,35 +244,21 @@ class BlockRun(HintedKeywords):
             WrongType: gradients returns no array of numbers.
         """
         with self._turn:  # of several threads
-            if not self.left:
-                check_counted(self._counted, self.plan.epochs, "epochs")
-                raise InvalidArgument(
-                    f"epochs must be more to continue; got {self.plan.epochs}, all of which were started."
-                )
-            blocks = np.array_split(np.arange(self.plan.records), self.plan.blocks)
+            self._check_left()
+            plan = self.plan
+            blocks = np.array_split(np.arange(plan.records), plan.blocks)
             self._journal.begin()
             for index in self._source.order(len(blocks)):
-                self.parameters = self.parameters - self.plan.learning_rate * self._noisy(
-                    blocks[index]
-                )
-            self.finished += 1
-            self._journal.store(self.finished, self.parameters)
-            if not self.left:
-                self.close()
+                self.parameters = self.parameters - plan.learning_rate * self._noisy(blocks[index])
+            self._finish()
             return self.parameters
-
-    def close(self) -> None:
-        """Let another process continue the run at its path; a finished run does so automatically."""
-        self._journal.close()
 
     def _noisy(self, records: NDArray[np.int64]) -> Floats:
         """The noisy sum of clipped gradients of one block over the block size."""
         plan = self.plan
-        rows = gradients_for(
-            self._gradients, self.parameters, records, "records", strict=self._strict
-        )
+        rows = self._rows(records, "records")
         total = clipped(rows, radius=plan.clip, norm=1.0).sum(axis=0)
-        report: Floats = plan.randomizer.reports(total[None, :], rng=self._rng)[0]
+        report: Floats = plan.randomizer.reports(total[None, :], rng=self._source.generator)[0]
         return report / plan.block_size
 
     def run(
@@ -344,23 +286,5 @@ class BlockRun(HintedKeywords):
             WrongType: epochs is no number, or an epoch fails.
             BudgetExceeded: The budget does not allow a single epoch; none was run.
         """
-        asked = self.left if epochs is None else count(epochs=epochs, least=0)
-        if budget is not None:
-            epochs_of = self.plan.begun, self.plan.epochs
-            note = "epochs of blocks"
-            self._counted = counted_rounds(
-                budget,
-                *epochs_of,
-                note=note,
-                key=budget_key,
-                run=self._journal.run.encode(),
-                done=self.begun,
-            )
-        todo = min(asked, self.left)
-        with progress("running epochs of blocks") as task:
-            for done in range(todo):
-                self.epoch()
-                task.reach(done + 1, todo)
+        self._run(self.epoch, epochs, budget, budget_key)
         return self
-
-    _counted: int | None = None

@@ -6,30 +6,27 @@ reports of a round that was cut short may have been seen, so the round counts, a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sharpdp._validate import HintedKeywords, count, flag, positive, short_repr
+from sharpdp._validate import HintedKeywords, positive, short_repr
 from sharpdp.batches import FixedSizeBatches
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
-from sharpdp.display.progress import progress
+from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.convergence import ROUNDING, Convergence
-from sharpdp.learn.gradient_function import Gradients, checked_gradients, gradients_for
-from sharpdp.learn.journal import Journal
+from sharpdp.learn.gradient_function import Gradients
 from sharpdp.learn.randomizers import PrivUnit, VectorRandomizer, clipped
 from sharpdp.learn.randomizers.validation import blocks, vector_of
+from sharpdp.learn.round_loop import RoundLoop
 from sharpdp.mechanisms import ShuffledReports
-from sharpdp.questions.account import Guarantee, account
-from sharpdp.randomness.given_secret import SEEDED
-from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream, system_stream_for
+from sharpdp.randomness.system_stream import Floats, Randomness, SystemStream
 from sharpdp.storage.run_lock import path_of
 
 __all__ = ["CLDPSGD", "ClientRun"]
@@ -199,7 +196,7 @@ class CLDPSGD(HintedKeywords):
         return f"{self.users} of {self.population} clients through {self.randomizer!r}"
 
 
-class ClientRun(HintedKeywords):
+class ClientRun(RoundLoop[ShuffledReports]):
     """One run of a plan: ``step`` runs a round, ``run`` all that are left; ``mechanism`` is what was run.
 
     All randomness (who reports, the reports, their order) comes afresh from the operating system unless
@@ -245,6 +242,9 @@ class ClientRun(HintedKeywords):
     3
     """
 
+    plan: CLDPSGD
+    _unit, _work = "rounds", "rounds of clients"
+
     def __init__(
         self,
         plan: CLDPSGD,
@@ -257,12 +257,9 @@ class ClientRun(HintedKeywords):
         strict: bool = False,
     ) -> None:
         """Check that everything fits together; no client is asked yet."""
-        start = vector_of(parameters, _checked(plan).randomizer.dimension)
-        journal = Journal(path, plan.describe(), seeded=rng is not None)
-        self._strict = flag(strict=strict)
-        self._set(plan, gradients, journal, every, rng)
-        journal.create(start)
-        self.finished, self.parameters = 0, start
+        sizes = _checked(plan).rounds, plan.randomizer.dimension
+        start = vector_of(parameters, sizes[1])
+        self._set(plan, *sizes, gradients, start, path=path, every=every, rng=rng, strict=strict)
 
     @classmethod
     def resumed(
@@ -295,66 +292,10 @@ class ClientRun(HintedKeywords):
                 out of range.
             WrongType: An argument has the wrong type.
         """
-        run = cls.__new__(cls)
-        journal = Journal(path_of(path=path), _checked(plan).describe(), seeded=rng is not None)
-        run._strict = flag(strict=strict)
-        run._set(plan, gradients, journal, every, rng)
-        run.finished, stored = journal.restore()
-        run.parameters = vector_of(stored, plan.randomizer.dimension)
+        run, path = cls.__new__(cls), path_of(path=path)
+        sizes = _checked(plan).rounds, plan.randomizer.dimension
+        run._set(plan, *sizes, gradients, None, path=path, every=every, rng=rng, strict=strict)
         return run
-
-    def _set(
-        self,
-        plan: CLDPSGD,
-        gradients: Gradients,
-        journal: Journal,
-        every: int,
-        rng: Randomness,
-    ) -> None:
-        self.plan, self._journal, self._turn = plan, journal, threading.Lock()
-        self._gradients = checked_gradients(gradients)
-        self._every = count(
-            every=every, hint="It counts the rounds between two kept copies of the parameters."
-        )
-        self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else _seeded(rng)
-        self._source: SystemStream = system_stream_for(self._rng)
-        # a fresh key for each round: rounds are independent, so none needs to be drawn again
-        self._one_round = FixedSizeBatches(
-            dataset_size=plan.population, batch_size=plan.users, steps=1
-        )
-
-    def __repr__(self) -> str:
-        """Number of rounds begun and the plan; nothing of the data, the seed or the parameters."""
-        return f"<ClientRun: {self.begun} of {self.plan.rounds} rounds of {self.plan.describe()}>"
-
-    @property
-    def begun(self) -> int:
-        """Number of rounds begun, which is what is accounted."""
-        return self._journal.begun
-
-    @property
-    def left(self) -> int:
-        """Number of rounds left, of the plan and of the budget of `run`."""
-        allowed = self.plan.rounds if self._counted is None else self._counted
-        return max(allowed - self.begun, 0)
-
-    @property
-    def mechanism(self) -> ShuffledReports:
-        """The mechanism of the rounds that were begun."""
-        if self.begun == 0:
-            raise InvalidArgument(
-                "no round was started yet, so nothing about the clients was released."
-            )
-        return self.plan.begun(self.begun)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy of what was run.
-
-        It holds for a number of rounds that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon` of ``plan.begun``.
-        """
-        return account(self.mechanism).provided(*([SEEDED] if self._journal.seeded else []))
 
     def step(self) -> NDArray[Any]:
         """Run one round.
@@ -378,44 +319,22 @@ class ClientRun(HintedKeywords):
     def _round(self, seen: Callable[[NDArray[Any]], object]) -> None:
         """Run one round; ``seen`` is called with the reports of some clients after the others'."""
         with self._turn:  # of several threads
-            if not self.left:
-                check_counted(self._counted, self.plan.rounds, "rounds")
-                raise InvalidArgument(
-                    f"rounds must be more to continue; got {self.plan.rounds}, all of which were started."
-                )
-            drawn = next(self._one_round.batches(self._rng))
-            # mixed before they report: reports drawn in a random order are mixed reports
-            users = drawn[self._source.order(len(drawn))]
+            self._check_left()
             randomizer = self.plan.randomizer
-            rows = gradients_for(
-                self._gradients, self.parameters, users, "clients", strict=self._strict
-            )
+            users = reporting(self.plan, self._source)
+            rows = self._rows(users, "clients")
             rate = self.plan.rate(self.begun)
             self._journal.begin()
             total = np.zeros(randomizer.dimension)
-            for block in blocks(
-                len(rows), rows.shape[1], 2**21
-            ):  # all at once may not fit into memory
+            # all at once may not fit into memory
+            for block in blocks(len(rows), rows.shape[1], 2**21):
                 held = clipped(rows[block], radius=randomizer.radius, norm=randomizer.norm)
-                reports = randomizer.reports(held, rng=self._rng)
+                reports = randomizer.reports(held, rng=self._source.generator)
                 seen(reports)
                 total += randomizer.estimates(reports).sum(axis=0)
-            self._moved(self.parameters - rate / len(users) * total)
-
-    def _moved(self, parameters: Floats) -> None:
-        """Keep the new parameters, projected."""
-        project = self.plan.projection
-        projected = parameters if project is None else project(parameters)
-        self.parameters = vector_of(projected, self.plan.randomizer.dimension)
-        self.finished += 1
-        if self.finished % self._every == 0 or not self.left:
-            self._journal.store(self.finished, self.parameters)
-        if not self.left:
-            self.close()
-
-    def close(self) -> None:
-        """Let another process continue the run at its path; a finished run does so automatically."""
-        self._journal.close()
+            moved = self.parameters - rate / len(users) * total
+            self.parameters = projected(self.plan, moved)
+            self._finish()
 
     def run(
         self,
@@ -442,26 +361,12 @@ class ClientRun(HintedKeywords):
             WrongType: rounds is no number, or a round fails.
             BudgetExceeded: The budget does not allow a single round; none was run.
         """
-        asked = self.left if rounds is None else count(rounds=rounds, least=0)
-        if budget is not None:
-            rounds_of = self.plan.begun, self.plan.rounds
-            note = "rounds of clients"
-            self._counted = counted_rounds(
-                budget,
-                *rounds_of,
-                note=note,
-                key=budget_key,
-                run=self._journal.run.encode(),
-                done=self.begun,
-            )
-        todo = min(asked, self.left)
-        with progress("running rounds of clients") as task:
-            for done in range(todo):
-                self._round(lambda reports: None)
-                task.reach(done + 1, todo)
+        self._run(partial(self._round, _unseen), rounds, budget, budget_key)
         return self
 
-    _counted: int | None = None
+
+def _unseen(reports: NDArray[Any]) -> None:
+    """What nobody asked to see."""
 
 
 def _checked(plan: object) -> CLDPSGD:
@@ -470,8 +375,17 @@ def _checked(plan: object) -> CLDPSGD:
     raise WrongType(f"plan must be a CLDPSGD; got {short_repr(plan)}.")
 
 
-def _seeded(rng: Randomness) -> np.random.Generator:
-    """The generator of a seed, so that rounds draw on and do not repeat each other."""
-    generator = system_stream_for(rng).generator
-    assert generator is not None
-    return generator
+def reporting(plan: CLDPSGD, source: SystemStream) -> NDArray[np.int64]:
+    """The clients of one round in a random order: reports that are drawn in it are mixed reports.
+
+    Rounds are drawn independently of each other, with a fresh key each.
+    """
+    scheme = FixedSizeBatches(dataset_size=plan.population, batch_size=plan.users, steps=1)
+    drawn = next(scheme.batches(source.generator))
+    return drawn[source.order(len(drawn))]
+
+
+def projected(plan: CLDPSGD, moved: Floats) -> Floats:
+    """The parameters after a round: the nearest point of the plan's set, if it has one."""
+    project = plan.projection
+    return vector_of(moved if project is None else project(moved), plan.randomizer.dimension)

@@ -7,8 +7,6 @@ that mechanism as far as it was run.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,9 +22,7 @@ with optional_packages("learn", "torch"):
     from torch import Tensor, nn
 
 from sharpdp._validate import (
-    HintedKeywords,
     count,
-    elementwise,
     flag,
     nonnegative,
     open_probability,
@@ -36,13 +32,11 @@ from sharpdp._validate import (
 )
 from sharpdp.batches import BatchScheme
 from sharpdp.batches.scheme import Indices
-from sharpdp.bracket import Bracket
-from sharpdp.budget import Budget, Ledger, check_counted, counted_rounds
+from sharpdp.budget import Budget, Ledger
 from sharpdp.errors import Contradiction, InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import affordable
 from sharpdp.learn.checkpoint import CHECKPOINT, fingerprint, load, restored, stored
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
-from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import (
     LARGEST_BATCH,
     SAME_BITS,
@@ -54,14 +48,14 @@ from sharpdp.learn.gradients import (
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
 from sharpdp.learn.sharded import sharded
+from sharpdp.learn.step_loop import StepLoop
 from sharpdp.learn.training_progress import TrainingProgress
 from sharpdp.mechanisms import DPSGD, Adjacency, BatchQueries
 from sharpdp.mechanisms.composed import chosen, notion
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise, MinSeparation
 from sharpdp.mechanisms.training import check_trains
-from sharpdp.questions.account import Guarantee, account
 from sharpdp.randomness.given_secret import GIVEN_KEY
-from sharpdp.randomness.keyed_stream import KEY_BYTES, KeyedStream
+from sharpdp.randomness.keyed_stream import KeyedStream
 from sharpdp.storage.run_lock import free_path_of, path_of
 from sharpdp.storage.state_file import StateFile
 
@@ -115,7 +109,7 @@ def affordable_steps(
     )
 
 
-class Training(HintedKeywords):
+class Training(StepLoop[DPSGD | CorrelatedNoise]):
     """One run of a DP-SGD mechanism on a model, step by step.
 
     Every step takes the next batch of `mechanism.batches`, sums the gradients of its examples, each
@@ -198,7 +192,6 @@ class Training(HintedKeywords):
     """
 
     _batches: Iterator[Indices]
-    _noise: StepNoise | CorrelatedStepNoise
 
     def __init__(
         self,
@@ -229,88 +222,32 @@ class Training(HintedKeywords):
         self.inputs, self.targets = inputs.detach(), targets.detach()
         self.schedule = _schedule(learning_rate)
         self.optimizer = _optimizer(self.model, optimizer)
-        self._rate(0)
         self.gradients.check(self.inputs, self.targets)
         self.gradients.check_stateless(self.inputs, self.targets)
-        self.key = (
-            self.ranks.from_first(partial(secrets.token_bytes, KEY_BYTES))
-            if key is None
-            else secret(key)
-        )
+        self._take_key(key)
         self._key_given = key is not None
         if self.ranks.size > 1:
-            self.ranks.check_same(
-                key=hashlib.blake2b(self.key).hexdigest(),
-                data=self._fingerprint,
-                parameters=self._parameters_seen,
-                settings=repr(
-                    (
-                        self.optimizer,
-                        self.expected_batch_size,
-                        self.adjacency,
-                        self.gradients.physical_batch_size,
-                    )
-                ),
-            )
+            pieces = self.gradients.physical_batch_size
+            settings = (self.optimizer, self.expected_batch_size, self.adjacency, pieces)
+            self._check_same(data=self._fingerprint, settings=repr(settings))
+        self._stand_at(0)
         self._file: StateFile | None = None
-        self._every, self._goal = STEPS_BETWEEN_SAVES, self.mechanism.batches.steps
-        self._begun = self._booked = 0
-        self._start(0)
-
-    def __repr__(self) -> str:
-        """Number of steps run and the mechanism; nothing of the key, the data or the model."""
-        every, run = self.mechanism.batches.steps, self.mechanism.describe()
-        return f"<{type(self).__name__}: {self.step} of {every} steps of {run}>"
+        self._every, self._goal, self._booked = STEPS_BETWEEN_SAVES, self._most, 0
 
     @property
     def model(self) -> nn.Module:
         """The model as trained so far."""
         return self.gradients.model if self._sharded is None else self._sharded.model
 
-    @property
-    def begun(self) -> int:
-        """Number of steps that may have been released, which is what is accounted.
+    def _planned(self) -> DPSGD | CorrelatedNoise:
+        return self.mechanism
 
-        These are the steps that were run. After `resume` from the checkpoint of a process that was
-        killed, they include all steps that it may have run since its last save.
-        """
-        return max(self.step, self._begun)
+    def _told(self) -> tuple[bytes, bytes | None, int]:
+        return self.key + self._fingerprint.encode(), self.key, self.step
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy of the steps that were begun so far, at least one.
-
-        It holds for a number of steps that was fixed in advance, a budget included. If results decide
-        when to stop, take that of the whole plan, or `sharpdp.budget.ex_post_epsilon`.
-        """
-        if self.begun == 0:
-            raise InvalidArgument("no step was run yet, so nothing about the data was released.")
-        answer = account(self.mechanism.stopped_after(self.begun), adjacency=self.adjacency)
-        return answer.provided(*self._conditions)
-
-    @property
     def _conditions(self) -> list[str]:
-        """What must be true of the run, besides the conditions of theorems."""
         conditions = [SAME_BITS] if self.gradients.physical_batch_size > 1 else []
         return [*conditions, GIVEN_KEY] if self._key_given else conditions
-
-    def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of the steps that were begun so far, their number being fixed in advance.
-
-        If results decide when to stop, see `guarantee`.
-
-        Args:
-            delta: Delta, in (0, 1); one number or an array.
-
-        Returns:
-            The bracket.
-
-        Raises:
-            InvalidArgument: delta is out of range, or no step was run yet.
-            WrongType: delta is no number or array of numbers.
-        """
-        elementwise(open_probability, delta=delta)
-        return self.guarantee.epsilon(delta=delta)
 
     def advance(self) -> None:
         """Run the next step.
@@ -320,43 +257,29 @@ class Training(HintedKeywords):
         Threads take turns, also those of several runs, since torch's generators are the process's.
         """
         with _TURN:
-            if self._counted is not None and self.step >= self._counted:
-                check_counted(self._counted, self.mechanism.batches.steps, "steps")
-            if self.step >= self.mechanism.batches.steps:
-                raise InvalidArgument(
-                    f"step must be below {self.mechanism.batches.steps}, all of which were run; got "
-                    f"{self.step}. Plan a longer run: its privacy is that of the whole."
-                )
-            self.ranks.check_unchanged("Training")
+            self._check_next()
             try:
                 with _seeded(self.key, self.step, -1):
-                    rate = self._rate(self.step)
-                    mine = self._pieces(next(self._batches))
-                    total = self.ranks.summed(
-                        sum(len(index) for _, index in mine),
-                        partial(self._part, mine),
-                        self.gradients.parameters,
-                    )
-                    released = self._noise.added(total, self.step)
-                    self.step += 1
-                    self._move(released, rate)
-            except BaseException as fault:
-                if self.ranks.size > 1 and not isinstance(fault, SharpDPError):
-                    # another rank may have the sum already, and go on: the step counts
-                    self._begun = max(self._begun, self.step + 1)
-                self._start(self.step)
+                    rate = None if self.schedule is None else _rate(self.schedule, self.step)
+                    mine, examples = self._pieces(next(self._batches))
+                    part = partial(self._part, mine)
+                    self._move(self._release(examples, part, self.gradients.parameters), rate)
+            except BaseException:
+                self._stand_at(self.step)
                 raise
 
-    def _pieces(self, batch: Indices) -> list[tuple[int, Tensor]]:
-        """This rank's pieces of a batch, each with its number."""
+    def _pieces(self, batch: Indices) -> tuple[list[tuple[int, Tensor]], int]:
+        """This rank's pieces of a batch, each with its number, and how many examples they have."""
         if len(batch) > LARGEST_BATCH:
             raise InvalidArgument(
                 f"batches must have at most {LARGEST_BATCH:,} examples for their sums to be exact; got "
                 f"{len(batch):,}."
             )
-        index = torch.from_numpy(batch)
-        pieces = self.ranks.pieces(len(index), self.gradients.physical_batch_size)
-        return [(number, index[piece]) for number, piece in pieces]
+        index, mine, examples = torch.from_numpy(batch), [], 0
+        for number, piece in self.ranks.pieces(len(index), self.gradients.physical_batch_size):
+            mine.append((number, index[piece]))
+            examples += len(index[piece])
+        return mine, examples
 
     def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
         """The sum over this rank's pieces of the batch, once the step is counted on disk."""
@@ -401,13 +324,6 @@ class Training(HintedKeywords):
         if self._sharded is not None:
             self._sharded.gather()
             self._gather_optimizer()
-
-    def _rate(self, step: int) -> float | None:
-        """The learning rate of a step; None for that of the optimizer."""
-        if self.schedule is None:
-            return None
-        hint = "It may be a number, or a function of the number of the step."
-        return nonnegative(learning_rate=self.schedule(step), hint=hint)
 
     def run(
         self,
@@ -455,7 +371,7 @@ class Training(HintedKeywords):
         flag(progress=progress)
         path = None if checkpoint is None else free_path_of(checkpoint=checkpoint)
         open_probability(delta=delta)
-        last = self.mechanism.batches.steps
+        last = self._most
         if steps is not None:
             last = min(last, self.step + count(steps=steps))
         if epsilon is not None:
@@ -466,11 +382,9 @@ class Training(HintedKeywords):
         if path is not None:
             self._attach(path)
         if budget is not None:
-            self._counted = self.ranks.from_first(
-                lambda: self._counted_steps(budget, budget_key, group_size)
-            )
-        if self._counted is not None:
-            last = min(last, self._counted)
+            self.count_in(budget, key=budget_key, group_size=group_size)
+            self._check_resumed()
+        last = min(last, self.last)
         self._every, self._goal = often, last
         line = TrainingProgress(self.step, last, lambda: self._spent(delta))
         progress = progress and self.ranks.is_first
@@ -483,30 +397,10 @@ class Training(HintedKeywords):
                 line.close()
             if self._file is not None:
                 self._store(self.step)
-        if self.step >= self.mechanism.batches.steps:
+        if self.step >= self._most:
             self.close()
         self.ranks.check_same(parameters=self._parameters_seen)
         return self
-
-    _counted: int | None = None
-    _is_resumed = False
-
-    def _counted_steps(
-        self, budget: Budget | Ledger, key: str | None, group_size: int | None
-    ) -> int:
-        """The steps that a budget allows, which are counted in it."""
-        return counted_rounds(
-            budget,
-            self.mechanism.stopped_after,
-            self.mechanism.batches.steps,
-            note="training run",
-            key=key,
-            run=self.key + self._fingerprint.encode(),
-            batches=self.key,
-            group_size=group_size,
-            done=self.step,
-            anew=not (self.step or self._is_resumed or self._counted is not None),
-        )
 
     def _spent(self, delta: float) -> str:
         """The privacy so far in words; training does not stop because it is not known."""
@@ -552,7 +446,7 @@ class Training(HintedKeywords):
         """
         file = StateFile(path_of(path=path), CHECKPOINT)
         state = self.ranks.from_first(lambda: restored(file, self._fingerprint))
-        if state["begun"] > self.mechanism.batches.steps:
+        if state["begun"] > self._most:
             raise InvalidArgument(
                 "path must be a checkpoint of this run; got a step beyond its last."
             )
@@ -570,7 +464,7 @@ class Training(HintedKeywords):
             self._key_given = bool(state.get("key_given", True))
             self._is_resumed = True
             self._begun, self._booked = state["begun"], state["step"]
-            self._start(state["step"], memory)
+            self._stand_at(state["step"], memory)
         return self
 
     def close(self) -> None:
@@ -591,7 +485,7 @@ class Training(HintedKeywords):
                 return
             file.check()
             # the old file cannot know how far the run will go: it counts all of it
-            self._store(self.mechanism.batches.steps)
+            self._store(self._most)
         file.check()
         self._file, self._booked = file, self.step
 
@@ -602,7 +496,7 @@ class Training(HintedKeywords):
         self._file.check()
         if self.step >= self._booked:
             following = (self.step // self._every + 1) * self._every
-            goal = self._goal if self._goal > self.step else self.mechanism.batches.steps
+            goal = self._goal if self._goal > self.step else self._most
             self._store(min(following, goal))
 
     def _store(self, booked: int) -> None:
@@ -641,38 +535,12 @@ class Training(HintedKeywords):
             state.get("noise"), self._noise.memory_like(state["step"], size)
         )
 
-    def _start(self, step: int, memory: NoiseMemory | None = None) -> None:
-        """Batches and noise from this step on; the memory is that of a checkpoint."""
-        self.step = step
+    def _stand_at(self, step: int, memory: NoiseMemory | None = None) -> None:
         plan: Any = self.mechanism.batches
         if plan.dataset_size is None:  # known to the batches only, not to anything that is released
             plan = replace(plan, dataset_size=len(self.inputs))
         self._batches = plan.batches(self.key, start=step)
-        settings: dict[str, Any] = {
-            "noise_multiplier": self.mechanism.noise_multiplier,
-            "clip": self.gradients.clip,
-            "key": self.key,
-            "start": step,
-            "purpose": repr(self.mechanism),
-        }
-        if isinstance(self.mechanism, CorrelatedNoise):
-            if memory is None and step > 0:
-                assert isinstance(self._noise, CorrelatedStepNoise)
-                memory = self._noise.memory_before(step)
-            self._noise = CorrelatedStepNoise(
-                strategy=self.mechanism.strategy,
-                steps=self.mechanism.batches.steps,
-                memory=memory,
-                **settings,
-            )
-        else:
-            self._noise = StepNoise(**settings)
-
-    @property
-    def _parameters_seen(self) -> str:
-        """Hash of the parameters, to compare with other ranks; empty if there are none."""
-        alone = self.ranks.size == 1
-        return "" if alone else fingerprint("", *self.gradients.parameters.values())
+        super()._stand_at(step, memory)
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -721,10 +589,19 @@ def _optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tor
 
 def _schedule(learning_rate: float | Schedule | None) -> Schedule | None:
     """The learning rate as a function of the step; None for that of the optimizer."""
-    if learning_rate is None or (callable(learning_rate) and not isinstance(learning_rate, type)):
+    if learning_rate is None:
+        return None
+    if callable(learning_rate) and not isinstance(learning_rate, type):
+        _rate(learning_rate, 0)
         return learning_rate
     value = positive(learning_rate=learning_rate, hint="It may be a function of the step.")
     return lambda step: value
+
+
+def _rate(schedule: Schedule, step: int) -> float:
+    """The learning rate of a step."""
+    hint = "It may be a number, or a function of the number of the step."
+    return nonnegative(learning_rate=schedule(step), hint=hint)
 
 
 def _checked(

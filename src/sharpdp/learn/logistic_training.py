@@ -24,16 +24,14 @@ from sharpdp._validate import (
     HintedKeywords,
     count,
     doubles,
-    elementwise,
-    open_probability,
     short_repr,
 )
-from sharpdp.bracket import Bracket
 from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.learn.dpsgd import STEPS_BETWEEN_SAVES, Training
+from sharpdp.learn.step_loop import AccountedRun
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, Sequence
 from sharpdp.mechanisms.training import check_trains
-from sharpdp.questions.account import Guarantee, account
+from sharpdp.questions.account import Guarantee
 
 __all__ = ["LastIterateTraining"]
 
@@ -45,7 +43,7 @@ _ROUNDING = "rounding of the gradients, in double precision, does not matter"
 """What is left of an idealization: theorems of the last iterate are about real numbers."""
 
 
-class LastIterateTraining(HintedKeywords):
+class LastIterateTraining(HintedKeywords, AccountedRun):
     """One run of a `LastIterate` mechanism: logistic regression whose model is released once.
 
     Two classes are told apart by one vector of weights (`SmoothLoss.logistic`), more by one for each
@@ -127,22 +125,6 @@ class LastIterateTraining(HintedKeywords):
         stop must not look at models that are not released.
         """
         return self._training.guarantee
-
-    def epsilon(self, *, delta: float) -> Bracket:
-        """Bracket for epsilon of all releases so far, and of releasing the model as it is now.
-
-        Args:
-            delta: Delta, in (0, 1); one number or an array.
-
-        Returns:
-            The bracket.
-
-        Raises:
-            InvalidArgument: delta is out of range, or no step was run yet.
-            WrongType: delta is no number or array of numbers.
-        """
-        elementwise(open_probability, delta=delta)
-        return self.guarantee.epsilon(delta=delta)
 
     def run(
         self,
@@ -255,25 +237,18 @@ class _Descent(Training):
         """The steps after which a model was released."""
         return tuple(self.optimizer.param_groups[0]["releases"])
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """That of the runs between releases, up to now."""
-        answer = account(self._parts(), adjacency=self.adjacency)
-        return answer.provided(*self._conditions)
-
-    @property
     def _conditions(self) -> list[str]:
-        return [*super()._conditions, _ROUNDING]
+        return [*super()._conditions(), _ROUNDING]
 
     def release(self) -> None:
         """Count the model as it is as released, on disk too."""
-        self._parts()
+        self._accounted()
         if self.step not in self.releases:
             self.optimizer.param_groups[0]["releases"].append(self.step)
             if self._file is not None:
                 self._store(self.step)
 
-    def _parts(self) -> Mechanism:
+    def _accounted(self) -> Mechanism:
         """The runs from release to release, the last one up to the present step."""
         if self.step == 0:
             raise InvalidArgument("no step was run yet, so nothing about the data was released.")

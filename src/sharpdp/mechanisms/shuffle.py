@@ -111,7 +111,7 @@ class ShuffledReports(Mechanism):
             if has_entries(stated):
                 raise WrongType(
                     f"local_epsilon must be one number; got {short_repr(stated)}. "
-                    "Use ShuffledGroups for users with different local epsilons."
+                    "Use mechanisms.ShuffledGroups(local_epsilon=[...]) for users with different ones."
                 )
             stated = checked_local_epsilon(stated)
         object.__setattr__(self, "local_epsilon", stated)

@@ -39,7 +39,14 @@ from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
 from sharpdp.pairs.opposed import OpposedPair
-from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, LaplacePair, Pair, ReversedPair
+from sharpdp.pairs.pair import (
+    STANDARD_WIDTH,
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    ReversedPair,
+    for_composition,
+)
 from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
@@ -157,7 +164,7 @@ def _tabulated(link: Pair, width: float) -> Pair:
         return TabulatedPair(link)
     if isinstance(link, AtomicPair | PairOfOutcomes | _QUICK | ReversedPair):
         return link
-    return _above((link.for_composition(),), _COARSER * width)
+    return _above((for_composition(link),), _COARSER * width)
 
 
 def _above(links: tuple[Pair, ...], width: float) -> Pair:

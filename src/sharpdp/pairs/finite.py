@@ -31,7 +31,7 @@ from sharpdp.numerics.special import (
     log_sum,
     up,
 )
-from sharpdp.pairs.pair import ACCURACY, Interval, Pair
+from sharpdp.pairs.pair import ACCURACY, Hints, Interval, Pair
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,10 @@ class AtomicPair(Pair):
         return 2.0 * relative * ahead, 2.0 * relative * behind
 
     @property
-    def chance_of_loss(self) -> float:
+    def hints(self) -> Hints:
+        return Hints(chance_of_loss=self._chance_of_loss)
+
+    def _chance_of_loss(self) -> float:
         if self.loss_error > 0.0:
             return 1.0  # which losses are zero is not known
         moved = sum(
@@ -460,8 +463,9 @@ class PairOfOutcomes(Pair):
     def infinite_q_ends(self) -> Interval:
         return self.outcomes.infinite_q_ends
 
-    def for_composition(self) -> Pair:
-        return self.outcomes
+    @property
+    def hints(self) -> Hints:
+        return Hints(composition=lambda: self.outcomes)
 
     @cached_property
     def _losses(self) -> Array:

@@ -26,7 +26,7 @@ from sharpdp.pairs.from_profile_values import (
     convex_knots,
     pair_from_halves,
 )
-from sharpdp.pairs.pair import Pair
+from sharpdp.pairs.pair import NO_HINTS, Hints
 
 __all__ = ["ProfilePair", "profile_pairs"]
 
@@ -57,9 +57,10 @@ class ProfilePair(TabulatedPair):
         assert isinstance(reverse, AtomicPair)
         return ProfilePair(reverse)
 
-    def for_composition(self) -> Pair:
+    @property
+    def hints(self) -> Hints:
         # few outcomes are composed one by one; from more of them compositions choose for their question
-        return self.outcomes if len(self.outcomes.losses) <= 4096 else self
+        return super().hints if len(self.outcomes.losses) <= 4096 else NO_HINTS
 
     def log_moment(self, order: float) -> tuple[float, float]:
         """Certified (lower, upper) for log E_P[e^{(order - 1) L}] of this pair."""

@@ -14,7 +14,7 @@ from sharpdp.numerics.special import (
     log_ndtr,
     log_normal_call,
 )
-from sharpdp.pairs.pair import ACCURACY, GaussianPair, Pair
+from sharpdp.pairs.pair import ACCURACY, GaussianPair, Hints, Pair
 
 _STEEPEST = 40.0
 """Logarithms of values down to e^-800 fall by less than this for each deviation."""
@@ -67,18 +67,16 @@ class OpposedPair(Pair):
         return True
 
     @property
-    def unbounded(self) -> tuple[bool, bool]:
-        return (True, True)
-
-    def dominating(self) -> Pair:
+    def hints(self) -> Hints:
         # sampled always: the divergences are convex in the pair
-        return GaussianPair(2.0 * self.mu)
+        always = GaussianPair(2.0 * self.mu)
+        return Hints(no_less=lambda: always, tail_rate=self._tail_rate, unbounded=(True, True))
 
-    def tail_rate(self, loss: float) -> float:
+    def _tail_rate(self, loss: float) -> float:
         # the rate is 1 / (E_Q[e^{L - loss} | L > loss] - 1). L rises by at most 2 mu for each deviation,
         # and Q beyond z lies below N(0) beyond z: no slower than N(2 mu) against N(0) at the same z
         threshold = 2.0 * float(self._place(np.array([loss]))[0]) - 2.0 * self.mu**2
-        return GaussianPair(2.0 * self.mu).tail_rate(threshold) if threshold > 0.0 else 0.0
+        return GaussianPair(2.0 * self.mu).hints.tail_rate(threshold) if threshold > 0.0 else 0.0
 
     def _place(self, loss: Array) -> Array:
         """mu z at thresholds from zero on, in logarithms so that nothing overflows."""

@@ -80,16 +80,6 @@ class Pair(ABC):
         return (-np.inf, np.inf)
 
     @property
-    def least_total_variation(self) -> float:
-        """A lower bound on delta at epsilon = 0, in closed form; 0 says nothing."""
-        return 0.0
-
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        """Whether losses below, and above, any bound are known to have positive probability."""
-        return (False, False)
-
-    @property
     def accurate_range(self) -> tuple[float, float]:
         """Thresholds between which `accuracy` holds; discretization puts its nodes there."""
         return self.support
@@ -111,11 +101,6 @@ class Pair(ABC):
     def atoms(self) -> tuple[float, ...]:
         """Losses that carry positive mass on their own, so that they become nodes."""
         return ()
-
-    @property
-    def smallest_threshold(self) -> float:
-        """Thresholds closer to zero than this are not worth a look; only for planning."""
-        return 0.0
 
     @property
     def tails_are_lower_bounds(self) -> bool:
@@ -155,38 +140,83 @@ class Pair(ABC):
         return self if self.symmetric else ReversedPair(self)
 
     @property
-    def chance_of_loss(self) -> float:
-        """An upper bound on the probability of a loss other than zero; 1 if nothing is known."""
-        return 1.0
+    def hints(self) -> Hints:
+        """What is known of the pair beyond its profile, and what is quicker to ask in its place."""
+        return NO_HINTS
 
-    def tail_rate(self, loss: float) -> float:
-        """A lower bound on the rate at which log_hockey_stick falls from `loss` > 0 on; 0 if unknown."""
-        return 0.0
 
-    def dominating(self) -> Pair:
-        """A pair that reveals no less and is composed more sharply; itself if none is known."""
-        return self
+def _not_known(_: float) -> None:
+    """About no epsilon is known where it is."""
 
-    def for_composition(self) -> Pair:
-        """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
-        return self
 
-    def for_planning(self) -> Pair:
-        """A quicker pair with about the same profile, to look where a question is to be asked."""
-        return self
+def _slowest(_: float) -> float:
+    """The profile may fall as slowly as it likes."""
+    return 0.0
 
-    def about_epsilon(self, log_delta: float) -> float | None:
-        """About the epsilon at which delta is e^log_delta, if that is quickly found; not certified."""
-        return None
 
-    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
-        """What is quicker to ask at few thresholds, for answers about these alone; itself if nothing is.
+def _certain() -> float:
+    """Every loss may be other than zero."""
+    return 1.0
 
-        Each of its values is safe on the side of this pair. They need not belong to one profile, so that
-        no line may be drawn through two of them. `log_delta` is the smallest value that is looked for,
-        `epsilon` the largest threshold; 0 and infinity if they are not known.
-        """
-        return self
+
+@dataclass(frozen=True)
+class Hints:
+    """What helps to ask a pair sooner, or to answer more sharply; the defaults say nothing.
+
+    Args:
+        composition: A quicker pair that is safe on the side of this one, to be composed in its place.
+        planning: A quicker pair with about the same profile, to look where a question is to be asked.
+        few_thresholds: What is quicker to ask at few thresholds, for answers about these alone: given the
+            smallest log delta that is looked for, and the largest threshold; 0 and infinity if they are
+            not known. Each of its values is safe on the side of this pair. They need not belong to one
+            profile, so that no line may be drawn through two of them.
+        no_less: A pair that reveals no less and is composed more sharply.
+        about_epsilon: About the epsilon at which delta is e^log_delta; not certified.
+        tail_rate: A lower bound on the rate at which log_hockey_stick falls from a loss above 0 on.
+        chance_of_loss: An upper bound on the probability of a loss other than zero.
+        least_total_variation: A lower bound on delta at epsilon = 0, in closed form.
+        unbounded: Whether losses below, and above, any bound are known to have positive probability.
+        smallest_threshold: Thresholds closer to zero than this are not worth a look; only for planning.
+    """
+
+    composition: Callable[[], Pair] | None = None
+    planning: Callable[[], Pair] | None = None
+    few_thresholds: Callable[[float, float], Pair] | None = None
+    no_less: Callable[[], Pair] | None = None
+    about_epsilon: Callable[[float], float | None] = _not_known
+    tail_rate: Callable[[float], float] = _slowest
+    chance_of_loss: Callable[[], float] = _certain
+    least_total_variation: float = 0.0
+    unbounded: tuple[bool, bool] = (False, False)
+    smallest_threshold: float = 0.0
+
+
+NO_HINTS = Hints()
+"""Nothing but the profile is known."""
+
+
+def for_composition(pair: Pair) -> Pair:
+    """The pair to use where it is composed: itself, or a quicker one that is safe on its side."""
+    quicker = pair.hints.composition
+    return pair if quicker is None else quicker()
+
+
+def for_planning(pair: Pair) -> Pair:
+    """A quicker pair with about the same profile; itself if there is none."""
+    quicker = pair.hints.planning
+    return pair if quicker is None else quicker()
+
+
+def for_few_thresholds(pair: Pair, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+    """What is quicker to ask at few thresholds, for answers about these alone; itself if nothing is."""
+    quicker = pair.hints.few_thresholds
+    return pair if quicker is None else quicker(log_delta, epsilon)
+
+
+def revealing_no_less(pair: Pair) -> Pair:
+    """A pair that reveals no less and is composed more sharply; itself if none is known."""
+    sharper = pair.hints.no_less
+    return pair if sharper is None else sharper()
 
 
 @dataclass(frozen=True)
@@ -210,14 +240,15 @@ class GaussianPair(Pair):
         return True
 
     @property
-    def least_total_variation(self) -> float:
+    def hints(self) -> Hints:
         # the mass of N(0, 1) within mu/2 of zero, at least its width times the density at the ends
         density = math.exp(-0.125 * self.mu**2 - LOG_SQRT_2_PI)
-        return self.mu * density * (1.0 - 1e-9)
-
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        return (True, True)
+        return Hints(
+            about_epsilon=self._about_epsilon,
+            tail_rate=self._tail_rate,
+            least_total_variation=self.mu * density * (1.0 - 1e-9),
+            unbounded=(True, True),
+        )
 
     def log_hockey_stick(self, loss: Array) -> Array:
         return log_normal_call(self.mu, np.abs(loss)) + np.minimum(loss, 0.0)
@@ -232,7 +263,7 @@ class GaussianPair(Pair):
             log_ndtr(-np.abs(loss) / self.mu + np.where(loss < 0, -0.5, 0.5) * self.mu)
         )
 
-    def about_epsilon(self, log_delta: float) -> float | None:
+    def _about_epsilon(self, log_delta: float) -> float | None:
         wanted = math.sqrt(max(-log_delta, 0.0))
         k = self.mu * (0.5 * self.mu + math.sqrt(2.0) * wanted)
         for _ in range(12):
@@ -250,7 +281,7 @@ class GaussianPair(Pair):
                 return k
         return None
 
-    def tail_rate(self, loss: float) -> float:
+    def _tail_rate(self, loss: float) -> float:
         # log_hockey_stick is concave: its value is e^k times an integral of the log-concave e^-v P[L > v]
         threshold = np.array([loss])
         log_rate = self.log_tail_q(threshold) + loss - self.log_hockey_stick(threshold)
@@ -342,22 +373,9 @@ class ReversedPair(Pair):
         return self.base.tails_are_lower_bounds
 
     @property
-    def least_total_variation(self) -> float:
-        return self.base.least_total_variation
-
-    @property
-    def smallest_threshold(self) -> float:
-        return self.base.smallest_threshold
-
-    @property
     def support(self) -> tuple[float, float]:
         low, high = self.base.support
         return (-high, -low)
-
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        low, high = self.base.unbounded
-        return (high, low)
 
     @property
     def accurate_range(self) -> tuple[float, float]:
@@ -387,17 +405,20 @@ class ReversedPair(Pair):
     def reverse(self) -> Pair:
         return self.base
 
-    def dominating(self) -> Pair:
-        above = self.base.dominating()
-        return self if above is self.base else above.reverse()
+    @property
+    def hints(self) -> Hints:
+        hints = self.base.hints
+        return Hints(
+            planning=lambda: self._reversed(for_planning(self.base)),
+            few_thresholds=lambda *asked: self._reversed(for_few_thresholds(self.base, *asked)),
+            no_less=lambda: self._reversed(revealing_no_less(self.base)),
+            least_total_variation=hints.least_total_variation,
+            unbounded=(hints.unbounded[1], hints.unbounded[0]),
+            smallest_threshold=hints.smallest_threshold,
+        )
 
-    def for_planning(self) -> Pair:
-        quicker = self.base.for_planning()
-        return self if quicker is self.base else quicker.reverse()
-
-    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
-        quicker = self.base.for_few_thresholds(log_delta, epsilon)
-        return self if quicker is self.base else quicker.reverse()
+    def _reversed(self, other: Pair) -> Pair:
+        return self if other is self.base else other.reverse()
 
     def log_hockey_stick(self, loss: Array) -> Array:
         return self.base.log_hockey_stick(-loss) + loss
@@ -437,9 +458,6 @@ class SymmetricPair(Pair):
     @property
     def symmetric(self) -> bool:
         return True
-
-    def for_composition(self) -> SymmetricPair:
-        return self
 
     def log_hockey_stick(self, loss: Array) -> Array:
         k = np.asarray(loss, dtype=float)
@@ -542,7 +560,10 @@ def epsilon_of(pair: Pair, log_delta: float, delta: float | None = None) -> tupl
     quick = _newton_crossing(pair, log_delta)
     if quick is not None:
         return quick
-    if safe_log(pair.least_total_variation) <= ceiling and log_delta_of(pair, 0.0)[1] <= ceiling:
+    if (
+        safe_log(pair.hints.least_total_variation) <= ceiling
+        and log_delta_of(pair, 0.0)[1] <= ceiling
+    ):
         return 0.0, 0.0
     largest = pair.support[1] + pair.loss_error
     high = min(1.0, largest)
@@ -573,10 +594,10 @@ def _newton_crossing(pair: Pair, log_delta: float) -> tuple[float, float] | None
     nearly straight, from a few thresholds that are asked together, unless the pair itself says about
     where it is. Both ends are certified.
     """
-    about = pair.about_epsilon(log_delta)
+    about = pair.hints.about_epsilon(log_delta)
     if about is not None and (around := _just_around(pair, log_delta, about, _CLOSE[:1])):
         return around
-    rough = pair.for_planning()
+    rough = for_planning(pair)
     grid = _LOOK[pair.accurate_range[1] > _LOOK]
     depths = np.sqrt(-np.minimum(log_deltas_of(rough, grid)[1], 0.0))
     wanted = float(np.sqrt(-log_delta))

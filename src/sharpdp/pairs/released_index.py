@@ -23,7 +23,7 @@ from sharpdp.numerics.special import (
     log_sum,
     safe_log,
 )
-from sharpdp.pairs.pair import SMALLEST_MOMENT, GaussianPair, Pair
+from sharpdp.pairs.pair import SMALLEST_MOMENT, GaussianPair, Hints, Pair, for_composition
 
 Kernel = Callable[[Array, Array], Array]
 """A function of shifts and thresholds, entry by entry."""
@@ -101,15 +101,6 @@ class LabeledMixturePair(Pair):
         return tuple(sorted({atom for pair in self.pairs for atom in pair.atoms}))
 
     @property
-    def smallest_threshold(self) -> float:
-        return min(pair.smallest_threshold for pair in self.pairs)
-
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        lows, highs = zip(*(pair.unbounded for pair in self.pairs), strict=True)
-        return (any(lows), any(highs))
-
-    @property
     def infinite_p(self) -> float:
         return self._mean([pair.infinite_p for pair in self.pairs])
 
@@ -126,15 +117,23 @@ class LabeledMixturePair(Pair):
             return self
         return LabeledMixturePair(tuple(pair.reverse() for pair in self.pairs), self.weights)
 
-    def for_composition(self) -> Pair:
-        return LabeledMixturePair(
-            tuple(pair.for_composition() for pair in self.pairs), self.weights
+    @property
+    def hints(self) -> Hints:
+        every = [pair.hints for pair in self.pairs]
+        lows, highs = zip(*(hints.unbounded for hints in every), strict=True)
+        return Hints(
+            composition=lambda: LabeledMixturePair(
+                tuple(for_composition(pair) for pair in self.pairs), self.weights
+            ),
+            tail_rate=self._tail_rate,
+            unbounded=(any(lows), any(highs)),
+            smallest_threshold=min(hints.smallest_threshold for hints in every),
         )
 
-    def tail_rate(self, loss: float) -> float:
+    def _tail_rate(self, loss: float) -> float:
         # a sum falls at least as fast as the slowest of its terms
         return min(
-            pair.tail_rate(loss) if pair.support[1] > loss else np.inf for pair in self.pairs
+            pair.hints.tail_rate(loss) if pair.support[1] > loss else np.inf for pair in self.pairs
         )
 
     def log_hockey_stick(self, loss: Array) -> Array:
@@ -192,10 +191,6 @@ class ReleasedGaussians(Pair):
         return (0.0,) if self.still > 0.0 else ()
 
     @property
-    def unbounded(self) -> tuple[bool, bool]:
-        return (len(self.shifts) > 0, len(self.shifts) > 0)
-
-    @property
     def infinite_p(self) -> float:
         return self.revealed
 
@@ -204,15 +199,21 @@ class ReleasedGaussians(Pair):
         return self.revealed
 
     @property
-    def chance_of_loss(self) -> float:
+    def hints(self) -> Hints:
+        moved = len(self.shifts) > 0
+        return Hints(
+            composition=lambda: self.coarser or self,
+            tail_rate=self._tail_rate,
+            chance_of_loss=self._chance_of_loss,
+            unbounded=(moved, moved),
+        )
+
+    def _chance_of_loss(self) -> float:
         units = 2.0 * UNIT_ROUNDOFF * (2.0 + len(self.weights)) + self.weight_error
         return min((sum(self.weights) + self.revealed) * (1.0 + units), 1.0)
 
-    def for_composition(self) -> Pair:
-        return self.coarser or self
-
-    def tail_rate(self, loss: float) -> float:
-        return min(GaussianPair(mu).tail_rate(loss) for mu in self.shifts)
+    def _tail_rate(self, loss: float) -> float:
+        return min(GaussianPair(mu).hints.tail_rate(loss) for mu in self.shifts)
 
     @cached_property
     def _columns(self) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from sharpdp.numerics.special import (
     log_ndtr,
     log_normal_call,
 )
-from sharpdp.pairs.pair import ACCURACY, GaussianPair, Pair
+from sharpdp.pairs.pair import ACCURACY, GaussianPair, Hints, Pair
 
 _STEEPEST = 40.0
 """Logarithms of values down to e^-800 fall by less than this for each deviation."""
@@ -100,10 +100,6 @@ class SampledGroupPair(Pair):
     def support(self) -> tuple[float, float]:
         return (self._log_none * (1.0 + 8.0 * UNIT_ROUNDOFF), np.inf)
 
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        return (False, True)
-
     @cached_property
     def accurate_range(self) -> tuple[float, float]:
         # the distance of a threshold from log w_0 is rounded by a unit of either
@@ -117,15 +113,17 @@ class SampledGroupPair(Pair):
         fine = error * np.exp(log_steepness) <= _LOST
         return (float(losses[np.argmax(fine)] if fine.any() else losses[-1]), np.inf)
 
-    def dominating(self) -> Pair:
+    @property
+    def hints(self) -> Hints:
         # sampled always: the divergences are convex in the pair, and rise with the number of records
-        return GaussianPair(self.group_size * self.mu)
+        always = GaussianPair(self.group_size * self.mu)
+        return Hints(no_less=lambda: always, tail_rate=self._tail_rate, unbounded=(False, True))
 
-    def tail_rate(self, loss: float) -> float:
+    def _tail_rate(self, loss: float) -> float:
         # the loss rises by at most group_size mu for each deviation, like that of N(group_size mu)
         top = self.group_size * self.mu
         threshold = self.group_size * float(self._place(np.array([loss]))[0]) - 0.5 * top * top
-        return GaussianPair(top).tail_rate(threshold) if threshold > 0.0 else 0.0
+        return GaussianPair(top).hints.tail_rate(threshold) if threshold > 0.0 else 0.0
 
     def _place(self, loss: Array) -> Array:
         """u at which X = e^loss; -inf at and below the smallest loss."""

@@ -8,7 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.pair import GaussianPair, Pair, SymmetricPair
+from sharpdp.pairs.pair import (
+    GaussianPair,
+    Hints,
+    Pair,
+    SymmetricPair,
+    for_composition,
+    revealing_no_less,
+)
 
 
 def sampled_gaussian(mu: float, rate: float) -> Pair:
@@ -83,17 +90,8 @@ class PoissonSampledPair(Pair):
         return max(low, float(thresholds[np.argmax(fine)] if fine.any() else thresholds[-1]))
 
     @property
-    def least_total_variation(self) -> float:
-        return self.rate * self.base.least_total_variation * (1.0 - 1e-9)
-
-    @property
     def atoms(self) -> tuple[float, ...]:
         return tuple(self._loss_of(atom) for atom in self.base.atoms)
-
-    @property
-    def unbounded(self) -> tuple[bool, bool]:
-        low, high = self.base.unbounded
-        return (low and self.rate == 1.0, high)
 
     @property
     def infinite_p(self) -> float:
@@ -107,13 +105,21 @@ class PoissonSampledPair(Pair):
     def symmetric(self) -> bool:
         return self.rate == 1.0 and self.base.symmetric
 
-    def dominating(self) -> Pair:
-        # sampled always: the divergences are convex in the pair, and those of (Q, Q) are the least
-        return self.base.dominating()
+    @property
+    def hints(self) -> Hints:
+        base = self.base.hints
+        low, high = base.unbounded
+        return Hints(
+            # sampled always: the divergences are convex in the pair, and those of (Q, Q) are the least
+            no_less=lambda: revealing_no_less(self.base),
+            tail_rate=self._tail_rate,
+            least_total_variation=self.rate * base.least_total_variation * (1.0 - 1e-9),
+            unbounded=(low and self.rate == 1.0, high),
+        )
 
-    def tail_rate(self, loss: float) -> float:
+    def _tail_rate(self, loss: float) -> float:
         # the base threshold grows at least as fast as the threshold itself
-        return self.base.tail_rate(float(_base_threshold(np.array([loss]), self.rate)[0]))
+        return self.base.hints.tail_rate(float(_base_threshold(np.array([loss]), self.rate)[0]))
 
     def _loss_of(self, base_loss: float) -> float:
         """log(1 - rate + rate e^{base_loss})."""
@@ -179,11 +185,13 @@ class SubsetSampledPair(SymmetricPair):
         return float(log_mixture(self.rate, self.base.largest))
 
     @property
-    def smallest_threshold(self) -> float:
-        return self.rate * self.base.smallest_threshold
+    def hints(self) -> Hints:
+        smallest = self.rate * self.base.hints.smallest_threshold
+        return Hints(composition=self._composed, smallest_threshold=smallest)
 
-    def for_composition(self) -> SubsetSampledPair:
-        return replace(self, base=self.base.for_composition())
+    def _composed(self) -> Pair:
+        base = for_composition(self.base)
+        return replace(self, base=base) if isinstance(base, SymmetricPair) else self
 
     def call_and_tails(self, loss: Array) -> Array:
         base_loss = np.minimum(_base_threshold(loss, self.rate), self.base.largest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,10 +40,14 @@ from sharpdp.pairs.pair import (
     SymmetricPair,
     beside_mass,
     epsilon_of,
+    for_composition,
+    for_few_thresholds,
+    for_planning,
     log_delta_of,
     log_deltas_of,
+    revealing_no_less,
 )
-from sharpdp.profile.contour_engine import ContourEvaluation, RangeEnds
+from sharpdp.profile.contour_engine import ContourEvaluation
 from sharpdp.profile.elementary_bounds import (
     DEEPEST,
     EDGE,
@@ -53,10 +57,10 @@ from sharpdp.profile.elementary_bounds import (
     RareLosses,
     largest_losses,
 )
-from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps
+from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps, Thresholds
 from sharpdp.profile.false_negatives import false_negatives, true_positives
-from sharpdp.profile.few_runs import FewRuns
 from sharpdp.profile.gaussian_mu import mu_between
+from sharpdp.profile.kept import Kept, ProfilePoints
 from sharpdp.profile.many_questions import (
     FEW,
     epsilons,
@@ -64,24 +68,18 @@ from sharpdp.profile.many_questions import (
     log_deltas,
     quick_pair,
 )
-from sharpdp.profile.many_rates import (
-    ProfilePoints,
-    false_negative_rates,
-    true_positive_rates,
-)
+from sharpdp.profile.many_rates import false_negative_rates, true_positive_rates
 from sharpdp.profile.one_big_jump.expansion import JumpExpansion
 from sharpdp.profile.renyi import divergence, divergences
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.profile.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
 from sharpdp.profile.sampled_gaussian.steps import (
-    is_sampled_gaussian,
     kinds_of,
     typical_loss,
 )
 
 ENGINES: tuple[type[Engine], ...] = (
     SampledGaussianEvaluation,
-    FewRuns,
     ContourEvaluation,
     JumpExpansion,
 )
@@ -180,7 +178,7 @@ class Composition:
         counted = self._counted_steps
         if len(counted) == 1 and counted[0][1] == 1:
             return counted
-        return tuple((pair.for_composition(), count) for pair, count in counted)
+        return tuple((for_composition(pair), count) for pair, count in counted)
 
     @cached_property
     def _counted_steps(self) -> Steps:
@@ -228,7 +226,7 @@ class Composition:
     @cached_property
     def for_planning(self) -> Composition:
         """About the same run by quicker pairs, to look where a question is to be asked."""
-        steps = tuple((pair.for_planning(), count) for pair, count in self.steps)
+        steps = tuple((for_planning(pair), count) for pair, count in self.steps)
         return self if steps == self.steps else Composition(steps)
 
     @cached_property
@@ -281,85 +279,34 @@ class Composition:
         return total
 
     @cached_property
-    def kept_work(self) -> list[Engine]:
-        """Recent work, kept for questions at which it is sharp enough; the newest is the last."""
-        return []
-
-    def remember(self, work: Engine) -> Engine:
-        """Keep some work for later questions; the oldest goes first when it is too much."""
-        self.kept_work.append(work)
-        while sum(other.size for other in self.kept_work[:-1]) > 1 << 18:  # frequencies
-            self._failures.pop(id(self.kept_work.pop(0)), None)
-        return work
-
-    def _kept_near(self, epsilon: float, tolerance: float) -> tuple[Engine, Interval] | None:
-        """Work that is sharp at epsilon to within the tolerance, with its answer; None if none is kept.
-
-        The nearest two are looked at, each only within the thresholds at which it was not seen to fail.
-        """
-        fine = [work for work in self.kept_work if work.tolerance <= tolerance]
-        fine.sort(key=lambda work: float(work.nats_away(epsilon)))
-        for work in fine[:2]:
-            first, last = self._failures.get(id(work), (-inf, inf))
-            if first < epsilon < last:
-                low, high = (float(end[0]) for end in work.log_deltas(np.array([epsilon])))
-                if high - low <= work.largest_width(tolerance):
-                    return work, (low, high)
-                is_after = epsilon > work.saddle.threshold
-                self._failures[id(work)] = (first, epsilon) if is_after else (epsilon, last)
-        return None
-
-    @cached_property
-    def _failures(self) -> dict[int, Interval]:
-        """Thresholds before and after the one that kept work was made for at which it is not sharp."""
-        return {}
-
-    def _made_for(self, log_delta: float) -> Engine | None:
-        """Work of the finest engine that was made for the epsilon of just this delta, if it is kept."""
-        for work in reversed(self.kept_work):
-            if isinstance(work, ENGINES[0]) and work.saddle.log_value == log_delta:
-                return work
-        return None
+    def kept(self) -> Kept:
+        """What earlier questions left."""
+        return Kept()
 
     def works_near(self, epsilon: float, tolerance: float) -> Iterator[Engine]:
         """Work aimed at epsilon and the tolerance, kept or new, by one engine after the other."""
-        kept = self._kept_near(epsilon, tolerance)
+        kept = self.kept.near(epsilon, tolerance)
         # beside a mass at infinity delta may be sharp where finite losses are not
         if kept and (self.infinite_p_ends[1] == 0.0 or kept[0].nats_away(epsilon) <= 1.5):
             yield kept[0]
-        yield from self._works(
-            lambda engine: engine.for_threshold(self.merged_steps, epsilon, tolerance)
-        )
+        yield from self.enclosing(Thresholds.at(epsilon), tolerance)
 
-    def _works(
-        self, prepare: Callable[[type[Engine]], Engine], engines: Sequence[type[Engine]] = ENGINES
+    def enclosing(
+        self, thresholds: Thresholds, tolerance: float, *, asked_first: bool | None = None
     ) -> Iterator[Engine]:
-        """New work by one engine after the other, each made when it is asked for, where none declines."""
-        for engine in engines:
-            with suppress(Declined):
-                yield self.remember(prepare(engine))
+        """New work by one engine after the other, made when it is asked for, where none declines.
 
-    def work_between(self, ends: RangeEnds, tolerance: float) -> Engine | None:
-        """New work for many questions together; None if there is none, or single ones serve as well."""
-        if all(is_sampled_gaussian(pair) for pair, _ in self.merged_steps):
-            return None
-        for engine in (FewRuns, ContourEvaluation):
-            with suppress(Declined):
-                return self.remember(engine.for_range(self.merged_steps, ends, tolerance))
-        return None
-
-    def _finer(self, work: Engine, epsilon: float, tolerance: float, log_delta: float) -> Engine:
-        """New work for epsilon, by the same engine or by the one that serves all steps."""
-        engines: tuple[type[Engine], ...] = (type(work), ContourEvaluation)
-        for engine in dict.fromkeys(engines):
-            with suppress(Declined):
-                return engine.for_threshold(self.merged_steps, epsilon, tolerance, work, log_delta)
-        raise Declined("no finer work can be made")
+        Of all engines, or only of those that are asked before elementary bounds, or after them.
+        """
+        for engine in ENGINES:
+            if asked_first is None or engine.asked_first is asked_first:
+                with suppress(Declined):
+                    yield self.kept.add(engine.enclose(self.merged_steps, thresholds, tolerance))
 
     @cached_property
     def _dominating(self) -> Composition | None:
         """A composition of pairs that reveal no less, for a second opinion; None if none is known."""
-        steps = tuple((pair.dominating(), count) for pair, count in self.merged_steps)
+        steps = tuple((revealing_no_less(pair), count) for pair, count in self.merged_steps)
         return Composition(steps) if steps != self.merged_steps else None
 
     @cached_property
@@ -413,7 +360,7 @@ class Composition:
     @property
     def least_sum_of_variations(self) -> float:
         """A quick lower bound on the sum of which `log_total_variation_upper` is the logarithm."""
-        return sum(count * pair.least_total_variation for pair, count in self.merged_steps)
+        return sum(count * pair.hints.least_total_variation for pair, count in self.merged_steps)
 
     def log_missed_upper(self, alpha: float) -> float:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
@@ -481,16 +428,16 @@ class Composition:
         """
         sides = ((self, epsilons[epsilons >= 0.0]), (self.reverse(), -epsilons[epsilons < 0.0]))
         middles = [(side, float(np.sort(own)[own.size // 2])) for side, own in sides if own.size]
-        if not middles or any(side.kept_work or not side.is_near(k) for side, k in middles):
+        if not middles or any(side.kept.works or not side.is_near(k) for side, k in middles):
             return
         with extremes_allowed(), suppress(Declined):
-            works = SampledGaussianEvaluation.for_thresholds(
+            works = SampledGaussianEvaluation.enclose_each(
                 [side.merged_steps for side, _ in middles],
-                np.array([middle for _, middle in middles]),
+                thresholds=np.array([middle for _, middle in middles]),
             )
             for (side, _), work in zip(middles, works, strict=True):
                 if not isinstance(work, Declined):
-                    side.remember(work)
+                    side.kept.add(work)
 
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
@@ -498,7 +445,9 @@ class Composition:
         From below it is the sum of losses that are reached with positive probability; where a pair
         does not say how far its losses go, epsilon at a delta next to zero stands in for that.
         """
-        if self.infinite_p_ends[0] > 0.0 or any(pair.unbounded[1] for pair, _ in self.merged_steps):
+        if self.infinite_p_ends[0] > 0.0 or any(
+            pair.hints.unbounded[1] for pair, _ in self.merged_steps
+        ):
             return inf, inf
         high = self.highest_loss
         low = down(
@@ -515,16 +464,15 @@ class Composition:
                 return log_delta_of(self.single_pair, epsilon)
             if epsilon >= self.largest_loss or self.constant_loss is not None:
                 return self._log_delta_without_spread(epsilon)
-            kept = self._kept_near(epsilon, tolerance)
+            kept = self.kept.near(epsilon, tolerance)
             if kept is not None:
                 return kept[1]
-            question = DeltaQuestion(epsilon, tolerance)
-            with suppress(Declined):  # where the finest engine has an answer nothing else is needed
-                # far out delta may be below all doubles, which takes no engine
-                if self.is_near(epsilon):
-                    coarse = max(tolerance, _COARSE_DELTA)
-                    work = ENGINES[0].for_threshold(self.merged_steps, epsilon, coarse)
-                    low, high = question.bracket(self.remember(work))
+            question, coarse = DeltaQuestion(epsilon, tolerance), max(tolerance, _COARSE_DELTA)
+            if self.is_near(
+                epsilon
+            ):  # far out delta may be below all doubles, which takes no engine
+                for work in self.enclosing(Thresholds.at(epsilon), coarse, asked_first=True):
+                    low, high = question.bracket(work)
                     if high - low <= tolerance:
                         return _in_order("log delta", low, high)
             low = max(
@@ -540,7 +488,7 @@ class Composition:
             high = min(high, self._chernoff_upper.log_delta(epsilon)[0])
             if high < SMALLEST_LOG_DELTA:
                 return _in_order("log delta", low, high)
-            for work in self.works_near(epsilon, max(tolerance, _COARSE_DELTA)):
+            for work in self.works_near(epsilon, coarse):
                 low, high = self._refined(question, work, low, high)
                 if high - low <= tolerance:
                     break
@@ -577,10 +525,9 @@ class Composition:
             if self.constant_loss is not None:
                 return _epsilon_without_spread(self.constant_loss, self.infinite_p_ends, log_delta)
             question = EpsilonQuestion(log_delta, relative_width)
-            with suppress(Declined):  # where the finest engine has an answer nothing else is needed
-                work = self._made_for(log_delta) or self.remember(
-                    ENGINES[0].for_value(self.merged_steps, log_delta, relative_width)
-                )
+            made = self.kept.made_for(log_delta)
+            value = Thresholds.of(log_delta)
+            for work in [made] if made else self.enclosing(value, relative_width, asked_first=True):
                 low, high = self._refined(question, work, 0.0, inf)
                 if high - low <= relative_width * high < inf:
                     return _in_order("epsilon", low, high)
@@ -589,10 +536,7 @@ class Composition:
                 low, high = _intersection((low, high), self._rare_losses.epsilon(log_delta))
             if np.isfinite(high) and high - low <= relative_width * high:
                 return low, high
-            for work in self._works(
-                lambda engine: engine.for_value(self.merged_steps, log_delta, relative_width),
-                ENGINES[1:],
-            ):
+            for work in self.enclosing(value, relative_width, asked_first=False):
                 low, high = self._refined(question, work, low, high)
                 if high - low <= relative_width * high < inf:
                     break
@@ -635,7 +579,8 @@ class Composition:
         asked = [values for values in (log_deltas, epsilons) if values is not None]
         if pair is None or asked[0].size > FEW:
             return pair
-        return pair.for_few_thresholds(
+        return for_few_thresholds(
+            pair,
             0.0 if log_deltas is None else float(np.min(log_deltas)),
             inf if epsilons is None else float(np.max(epsilons)),
         )
@@ -655,7 +600,7 @@ class Composition:
         contour's terms; False says nothing.
         """
         shown = np.zeros(epsilons.size, dtype=bool)
-        for epsilon, log_delta in self.shown:
+        for epsilon, log_delta in self.kept.shown:
             shown |= (epsilons >= epsilon) & (log_deltas >= log_delta)
         if shown.all():
             return shown
@@ -676,27 +621,14 @@ class Composition:
 
     def keep_profile(self, points: ProfilePoints) -> None:
         """Keep points of the profile for later questions about error rates, in both directions."""
-        for kept, own in ((self, points), (self.reverse(), points.mirrored())):
-            kept.__dict__["kept_profile"] = own
-
-    @cached_property
-    def kept_profile(self) -> ProfilePoints:
-        """Points of the profile that earlier questions about error rates left."""
-        return ProfilePoints()
-
-    @cached_property
-    def shown(self) -> list[Interval]:
-        """Epsilons with log deltas at which quick bounds have shown this direction to be private."""
-        return []
+        self.kept.add_points(points)
+        self.reverse().kept.add_points(points.mirrored())
 
     def forget(self) -> None:
         """Drop the work that is kept for later questions, in both directions."""
-        for kept in (self, self.__dict__.get("_reversed")):
-            if kept is not None:
-                kept.kept_work.clear()
-                kept.__dict__.pop("kept_profile", None)
-                kept._failures.clear()
-                kept.shown.clear()
+        for direction in (self, self.__dict__.get("_reversed")):
+            if direction is not None:
+                direction.kept.clear()
 
     def false_negatives(self, fpr: float, relative_width: float) -> Interval:
         """The smallest false-negative rate at a false-positive rate."""
@@ -764,11 +696,11 @@ class Composition:
                 # a bracket may be wide only because its ends were far from where the work was made for
                 enough = question.width(high, 0.1) * slope
                 tolerance = max(tolerance, min(enough, 0.5 * work.tolerance))
+            finer = Thresholds.at(epsilon, log_delta=log_delta, slope=work.slope(epsilon))
             try:
-                work = self._finer(work, epsilon, tolerance, log_delta)
+                work = self.kept.add(type(work).enclose(self.merged_steps, finer, tolerance))
             except Declined:
                 break
-            self.remember(work)
         return low, high
 
     def _delta_at_zero_is_below(self, log_delta: float) -> bool:
@@ -777,7 +709,7 @@ class Composition:
         The sum is at most a few nats more than a delta(0) for which a contour is worth its work.
         """
         # all results together reveal no less than each one alone
-        least = max(pair.least_total_variation for pair, _ in self.merged_steps)
+        least = max(pair.hints.least_total_variation for pair, _ in self.merged_steps)
         if safe_log(least) > log_delta + EDGE:
             return False
         total = self.log_total_variation_upper
@@ -785,11 +717,9 @@ class Composition:
             return True
         if total > log_delta + 7.0 or self.constant_loss is not None:
             return False
-        try:
-            work = ContourEvaluation.for_threshold(self.merged_steps, 0.0, _COARSE_DELTA)
-        except Declined:
-            return False
-        return work.log_delta(0.0, Side.UPPER) <= log_delta
+        for work in self.enclosing(Thresholds.at(0.0), _COARSE_DELTA):
+            return work.log_delta(0.0, Side.UPPER) <= log_delta
+        return False
 
     def _log_delta_without_spread(self, epsilon: float) -> Interval:
         """log delta where the finite loss is below epsilon, or is always the same."""
@@ -979,8 +909,8 @@ def _prepare(compositions: list[Composition], log_delta: float) -> None:
         return
     for index, other in enumerate(others):
         if shown[index] or bounds[index].epsilons(np.array([goal]))[0] <= epsilons[index]:
-            other.shown.append((float(epsilons[index]), goal))
-    _remember_together([other for other in others if not other.shown], log_delta)
+            other.kept.shown.append((float(epsilons[index]), goal))
+    _remember_together([other for other in others if not other.kept.shown], log_delta)
 
 
 def _remember_together(
@@ -991,7 +921,9 @@ def _remember_together(
         return []
     steps = [composition.merged_steps for composition in compositions]
     try:
-        works = SampledGaussianEvaluation.for_values(steps, np.full(len(steps), log_delta))
+        works = SampledGaussianEvaluation.enclose_each(
+            steps, log_deltas=np.full(len(steps), log_delta)
+        )
     except Declined:
         half = len(compositions) // 2
         if not half:
@@ -999,7 +931,7 @@ def _remember_together(
         first = _remember_together(compositions[:half], log_delta)
         return first + _remember_together(compositions[half:], log_delta)
     return [
-        (composition, composition.remember(work))
+        (composition, composition.kept.add(work))
         for composition, work in zip(compositions, works, strict=True)
         if not isinstance(work, Declined)
     ]

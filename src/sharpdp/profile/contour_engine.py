@@ -33,6 +33,7 @@ from sharpdp.profile.engine import (
     Engine,
     Saddle,
     Steps,
+    Thresholds,
     contour_of_atoms,
     find_saddle,
     frequency_count,
@@ -46,38 +47,6 @@ _MOST_FOR_RANGES = 1 << 16
 
 
 @dataclass(frozen=True)
-class RangeEnds:
-    """The smallest and the largest of many thresholds, or the largest and the smallest log delta."""
-
-    first: float
-    last: float
-    by_value: bool
-
-    @property
-    def goals(self) -> tuple[Callable[[Cumulants], Saddle], Callable[[Cumulants], Saddle]]:
-        """How the saddles of both ends are found."""
-        if self.by_value:
-            return (
-                partial(find_saddle, log_value=min(0.5 * self.first, self.first + 1.0)),
-                partial(find_saddle, log_value=self.last - 1.0),
-            )
-        return partial(find_saddle, threshold=self.first), self._last_threshold
-
-    @property
-    def floor(self) -> float:
-        """About the smallest log delta that is looked for at first."""
-        return self.last - 1.0 if self.by_value else -45.0
-
-    def reached(self, cumulants: Cumulants) -> bool:
-        """Whether losses that carry weight reach the first threshold."""
-        return self.by_value or self.first < cumulants.largest_total
-
-    def _last_threshold(self, cumulants: Cumulants) -> Saddle:
-        last = min(self.last, self.first + 0.98 * (cumulants.largest_total - self.first))
-        return find_saddle(cumulants, threshold=last)
-
-
-@dataclass(frozen=True)
 class ContourEvaluation(Engine):
     """A contour for each side, and the log of the P-mass at infinite loss there; serves all steps."""
 
@@ -85,15 +54,18 @@ class ContourEvaluation(Engine):
     log_infinite: dict[Side, float]
 
     @classmethod
-    def for_threshold(
-        cls,
-        steps: Steps,
-        epsilon: float,
-        tolerance: float,
-        coarser: Engine | None = None,
-        log_delta: float = 0.0,
+    def enclose(cls, steps: Steps, thresholds: Thresholds, tolerance: float) -> ContourEvaluation:
+        if thresholds.values.size > 1:
+            return cls._over_range(steps, thresholds, tolerance)
+        if thresholds.by_value:
+            return cls._at_value(steps, thresholds.first, tolerance)
+        return cls._at_threshold(steps, thresholds, tolerance)
+
+    @classmethod
+    def _at_threshold(
+        cls, steps: Steps, thresholds: Thresholds, tolerance: float
     ) -> ContourEvaluation:
-        slope = None if coarser is None else coarser.slope(epsilon)
+        epsilon, log_delta = thresholds.first, thresholds.log_delta
         steps, gaussian = without_gaussians(steps)
         log_value = min(-30.0, log_delta - 5.0)
         for _ in range(8):
@@ -109,25 +81,27 @@ class ContourEvaluation(Engine):
             raise Declined("no finite loss that matters reaches the threshold")
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
         goals = [partial(find_saddle, threshold=epsilon)]
-        return cls._from(steps, nodes, cumulants, [saddle], goals, tolerance, slope)
+        return cls._from(steps, nodes, cumulants, [saddle], goals, tolerance, thresholds.slope)
 
     @classmethod
-    def for_range(cls, steps: Steps, ends: RangeEnds, tolerance: float) -> ContourEvaluation:
-        """Prepare delta from the first to the last of many thresholds, or as far as one contour goes.
+    def _over_range(
+        cls, steps: Steps, thresholds: Thresholds, tolerance: float
+    ) -> ContourEvaluation:
+        """From the first to the last of many thresholds, or as far as one contour goes.
 
-        Nodes are fine enough for the tilts at both ends, and a tilt in between serves both. The tolerance
-        is that of log delta if thresholds are given, and relative to epsilon if values are.
+        Nodes are fine enough for the tilts at both ends, and a tilt in between serves both.
         """
         steps, gaussian = without_gaussians(steps)
-        first, last = ends.goals
-        floor = ends.floor
+        first, last = _goals(thresholds)
+        # about the smallest log delta that is looked for at first
+        floor = thresholds.last - 1.0 if thresholds.by_value else -45.0
         for _ in range(4):
             nodes, cumulants = look(steps, gaussian, floor, min(tolerance, 1e-2))
             saddles = [first(cumulants), last(cumulants)]
             log_values = [min(saddle.log_value, 0.0) for saddle in saddles]
-            if not ends.reached(cumulants):
+            if not (thresholds.by_value or thresholds.first < cumulants.largest_total):
                 raise Declined("no finite loss that matters reaches the threshold")
-            if not ends.by_value:
+            if not thresholds.by_value:
                 wanted = tolerance
             else:
                 nats = min(saddle.threshold * saddle.theta for saddle in saddles)
@@ -145,7 +119,7 @@ class ContourEvaluation(Engine):
         return cls._from(steps, nodes, cumulants, saddles, [first, last], wanted)
 
     @classmethod
-    def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
+    def _at_value(cls, steps: Steps, log_delta: float, relative_width: float) -> ContourEvaluation:
         width = max(relative_width, 1e-3)  # a finer answer is planned from a first, cheap one
         infinite_p = at_least_once((pair.infinite_p_ends, count) for pair, count in steps)[1]
         steps, gaussian = without_gaussians(steps)
@@ -238,6 +212,24 @@ class ContourEvaluation(Engine):
             # so much work for nothing: looking elsewhere would take long
             return np.inf if side is Side.UPPER else 0.0
         return super().epsilon(log_delta, side)
+
+
+def _goals(
+    thresholds: Thresholds,
+) -> tuple[Callable[[Cumulants], Saddle], Callable[[Cumulants], Saddle]]:
+    """How the saddles of the first and the last one of many thresholds are found."""
+    first, last = thresholds.first, thresholds.last
+    if thresholds.by_value:
+        return (
+            partial(find_saddle, log_value=min(0.5 * first, first + 1.0)),
+            partial(find_saddle, log_value=last - 1.0),
+        )
+
+    def at_last(cumulants: Cumulants) -> Saddle:
+        reached = min(last, first + 0.98 * (cumulants.largest_total - first))
+        return find_saddle(cumulants, threshold=reached)
+
+    return partial(find_saddle, threshold=first), at_last
 
 
 def _tilts(saddles: Sequence[Saddle], slope: float | None) -> list[float]:

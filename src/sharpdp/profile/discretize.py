@@ -121,7 +121,7 @@ def first_look(pair: Pair, log_floor: float) -> Nodes:
     """
     low, high = pair.accurate_range
     octaves = 2.0 ** (np.arange(-110 * 4, 40 * 4 + 1) / 4.0)
-    look = octaves[pair.smallest_threshold <= octaves]
+    look = octaves[pair.hints.smallest_threshold <= octaves]
     raw = np.concatenate([-look[::-1], [0.0], look])
     raw = raw[(raw > low) & (raw < high)]
     edges = [end for end in (*pair.accurate_range, *pair.support, *pair.atoms) if np.isfinite(end)]

@@ -289,7 +289,7 @@ class RareLosses:
         """The bounds for these steps; None if losses are not rare, where the two sides are far apart."""
         mean = 0.0
         for pair, count in steps:
-            mean += count * pair.chance_of_loss
+            mean += count * pair.hints.chance_of_loss()
         mean *= 1.0 + 4.0 * UNIT_ROUNDOFF * (1.0 + len(steps))
         return cls(steps, mean) if 0.0 < mean < 0.1 else None
 

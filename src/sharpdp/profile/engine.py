@@ -1,9 +1,9 @@
 """What an engine of composition is, and the planning of contours that all engines share.
 
-An engine answers for thresholds near the one it was made for, with certified error on both sides; it
-declines by `Declined` where another one serves better. `composition.ENGINES` lists them in the order in
-which they are asked. Plans are not certified: a plan only decides where to spend work. Whatever it picks,
-the contour's error bound is evaluated afterwards, so that a bad plan costs width, never correctness.
+An engine encloses log delta near some thresholds, with certified error on both sides; it declines by
+`Declined` where another one serves better. `composition.ENGINES` lists them in the order in which they
+are asked. Plans are not certified: a plan only decides where to spend work. Whatever it picks, the
+contour's error bound is evaluated afterwards, so that a bad plan costs width, never correctness.
 """
 
 from __future__ import annotations
@@ -47,6 +47,47 @@ class Declined(Exception):
     """An engine has no answer to a question; another one may have. Never leaves this folder."""
 
 
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Where log delta is asked: at rising epsilons, or where it falls to certain values.
+
+    `values` are epsilons, or, `by_value`, falling log deltas. `log_delta` is an upper bound on the answer
+    and `slope` about how fast it falls there, if earlier work says so.
+    """
+
+    values: Array
+    by_value: bool = False
+    log_delta: float = 0.0
+    slope: float | None = None
+
+    @classmethod
+    def at(
+        cls, epsilon: float, *, log_delta: float = 0.0, slope: float | None = None
+    ) -> Thresholds:
+        """One epsilon."""
+        return cls(np.array([epsilon]), log_delta=log_delta, slope=slope)
+
+    @classmethod
+    def of(cls, log_delta: float) -> Thresholds:
+        """The epsilon at which log delta has this value."""
+        return cls(np.array([log_delta]), by_value=True)
+
+    @property
+    def first(self) -> float:
+        """The smallest epsilon, or the largest log delta."""
+        return float(self.values[0])
+
+    @property
+    def middle(self) -> float:
+        """The one in the middle."""
+        return float(self.values[self.values.size // 2])
+
+    @property
+    def last(self) -> float:
+        """The largest epsilon, or the smallest log delta."""
+        return float(self.values[-1])
+
+
 @dataclass(frozen=True)
 class Saddle:
     """Tilt at which the question's threshold is typical, with the estimates it gives."""
@@ -69,25 +110,22 @@ class Engine(ABC):
     slope_step: ClassVar[float] = 1e-4
     """Slopes are differences over this part of the scale on which delta falls."""
 
+    asked_first: ClassVar[bool] = False
+    """Whether where it answers elementary bounds are not worth a look."""
+
     @classmethod
     @abstractmethod
-    def for_threshold(
-        cls,
-        steps: Steps,
-        epsilon: float,
-        tolerance: float,
-        coarser: Engine | None = None,
-        log_delta: float = 0.0,
-    ) -> Engine:
-        """Prepare delta(epsilon), or raise Declined.
+    def enclose(cls, steps: Steps, thresholds: Thresholds, tolerance: float) -> Engine:
+        """Enclose log delta at the thresholds, or at as many of them as one work serves.
 
-        `coarser` is earlier work on the same steps, `log_delta` an upper bound on the answer.
+        Args:
+            steps: What is composed.
+            thresholds: Where log delta is asked.
+            tolerance: How far apart its two ends may be; relative to epsilon if values are given.
+
+        Raises:
+            Declined: another engine serves better.
         """
-
-    @classmethod
-    @abstractmethod
-    def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> Engine:
-        """Prepare epsilon(delta) to a width relative to epsilon, or raise Declined."""
 
     @property
     @abstractmethod

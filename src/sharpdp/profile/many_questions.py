@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 from sharpdp.numerics.convex_table import ConvexTable
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes
-from sharpdp.pairs.pair import Pair, ReversedPair, SymmetricPair, epsilon_of, log_deltas_of
-from sharpdp.profile.contour_engine import RangeEnds
-from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Engine
+from sharpdp.pairs.pair import (
+    Pair,
+    ReversedPair,
+    SymmetricPair,
+    epsilon_of,
+    for_composition,
+    log_deltas_of,
+)
+from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Engine, Thresholds
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -68,7 +74,7 @@ QUICK_WIDTH = 1e-4
 
 def quick_pair(pair: Pair) -> Pair:
     """A pair that is as safe and takes less time at many thresholds, if it is known by a formula."""
-    return pair.for_composition() if isinstance(pair, SymmetricPair) else pair
+    return for_composition(pair) if isinstance(pair, SymmetricPair) else pair
 
 
 def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> Ends:
@@ -85,8 +91,8 @@ def log_deltas(composition: Composition, epsilons: Array, tolerance: float) -> E
         return np.where(close, low, np.nan), high
 
     def together(chosen: NDArray[np.intp]) -> Engine | None:
-        ends = RangeEnds(float(epsilons[chosen[0]]), float(epsilons[chosen[-1]]), by_value=False)
-        return composition.work_between(ends, 0.3 * tolerance)  # its ends are less sharp than that
+        # its ends are less sharp than its middle
+        return next(composition.enclosing(Thresholds(epsilons[chosen]), 0.3 * tolerance), None)
 
     return _in_one_pass(composition, epsilons, ask, read, together)
 
@@ -110,8 +116,8 @@ def epsilons(
         return np.where(close, low, np.nan), high
 
     def together(chosen: NDArray[np.intp]) -> Engine | None:
-        ends = RangeEnds(float(log_deltas[chosen[0]]), float(log_deltas[chosen[-1]]), by_value=True)
-        return composition.work_between(ends, 0.5 * sharp)
+        values = Thresholds(log_deltas[chosen], by_value=True)
+        return next(composition.enclosing(values, 0.5 * sharp), None)
 
     # different deltas may have the same logarithm
     return _in_one_pass(composition, -deltas, ask, read, together)
@@ -232,7 +238,7 @@ def _in_one_pass(
     unanswered = np.argsort(places, kind="stable")
     rank = np.empty(places.size, dtype=np.intp)
     rank[unanswered] = np.arange(places.size)
-    works, seen, helpful = list(composition.kept_work), 0.0, True
+    works, seen, helpful = list(composition.kept.works), 0.0, True
 
     def left_open(work: Engine) -> NDArray[np.intp]:
         below, above = read(work, unanswered, seen)
@@ -255,7 +261,7 @@ def _in_one_pass(
             break
         middle = unanswered.size // 2
         index = int(unanswered[middle])
-        kept = set(map(id, composition.kept_work))
+        kept = set(map(id, composition.kept.works))
         low[index], high[index] = ask(index)
         same = unanswered[middle : middle + 1]
         if low[index] == high[index] and (low[index] == 0.0 or np.isinf(low[index])):
@@ -265,7 +271,7 @@ def _in_one_pass(
             same = unanswered[middle:]
             low[same[1:]], high[same] = -np.inf, high[index]
         unanswered = unanswered[~np.isin(unanswered, same)]
-        works = [work for work in composition.kept_work if id(work) not in kept]
+        works = [work for work in composition.kept.works if id(work) not in kept]
         width = float(high[index] - low[index])
         seen = width if np.isfinite(width) else 0.0  # an open end excuses no neighbor
     return low, high

@@ -29,6 +29,7 @@ from sharpdp.profile.false_negatives import (
     missed_lines,
     true_positives,
 )
+from sharpdp.profile.kept import ProfilePoints
 from sharpdp.profile.many_questions import QUICK_WIDTH, SHARE_OF_QUICK
 
 if TYPE_CHECKING:
@@ -178,9 +179,9 @@ def _read_off(
     # a point at one would be known too badly to go on with
     table = ConvexTable(x[:1], first[:1], first[:1], floor, units)
     search = TableSearch(table, np.log(x[:1]), values, tolerance, share, units)
-    kept = composition.kept_profile.epsilons
+    kept = composition.kept.points.epsilons
     if kept.size:
-        search.join(composition.kept_profile)
+        search.join(composition.kept.points)
         left = search.close(alphas, left, low, high)
         if not left.size:
             return low, high
@@ -225,33 +226,6 @@ def _first_grid(profile: FullProfile, alphas: Array) -> Array:
     # where the finest engine answers points cost next to nothing
     few, most = (97, 769) if profile.composition.is_near(last - first) else (17, 129)
     return np.linspace(first, last, min(most, few + 8 * alphas.size))
-
-
-@dataclass(frozen=True)
-class ProfilePoints:
-    """Thresholds of any sign, and both ends of log delta at their distances from zero.
-
-    Below zero that is delta of the other direction, as everywhere in `FullProfile`.
-    """
-
-    epsilons: Array = field(default_factory=lambda: np.zeros(0))
-    low: Array = field(default_factory=lambda: np.zeros(0))
-    high: Array = field(default_factory=lambda: np.zeros(0))
-
-    def joined(self, other: ProfilePoints) -> ProfilePoints:
-        """Those of both; of what is known twice the sharper ends."""
-        if not self.epsilons.size and (np.diff(other.epsilons) > 0.0).all():
-            return other
-        both = np.append(self.epsilons, other.epsilons)
-        every, index = np.unique(both, return_inverse=True)
-        low, high = np.full(every.size, -np.inf), np.full(every.size, np.inf)
-        np.maximum.at(low, index, np.append(self.low, other.low))
-        np.minimum.at(high, index, np.append(self.high, other.high))
-        return ProfilePoints(every, low, high)
-
-    def mirrored(self) -> ProfilePoints:
-        """The same points as those of the other direction; at zero both have one delta."""
-        return ProfilePoints(-self.epsilons[::-1], self.low[::-1], self.high[::-1])
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,14 @@ from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes
 from sharpdp.pairs.from_profile import ProfilePair
 from sharpdp.pairs.known_moments import PairOfKnownMoments
 from sharpdp.pairs.opposed import OpposedPair
-from sharpdp.pairs.pair import GaussianPair, LaplacePair, Pair, ReversedPair
+from sharpdp.pairs.pair import (
+    GaussianPair,
+    LaplacePair,
+    Pair,
+    ReversedPair,
+    for_composition,
+    revealing_no_less,
+)
 from sharpdp.pairs.released_index import LabeledMixturePair, ReleasedGaussians
 from sharpdp.pairs.sampled_group import SampledGroupPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
@@ -124,7 +131,7 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
     low, high = _moments_of_noise(pair, orders, relative_width)
     left = np.flatnonzero(~(high - low <= relative_width * high))
     if left.size > _FEW and not isinstance(pair, _CLOSED_FORMS) and pair.infinite_p == 0.0:
-        quick = pair.for_composition() if relative_width >= 1e-4 else pair
+        quick = for_composition(pair) if relative_width >= 1e-4 else pair
         tilts = orders[left] - 1.0
         several = np.unique(np.quantile(tilts, np.linspace(0.0, 1.0, 9)))
         moments = NodeMoments.fine_enough(quick, several, 0.5 * relative_width)
@@ -134,7 +141,7 @@ def log_moments(pair: Pair, orders: Array, relative_width: float) -> tuple[Array
     for index in left:
         below, above = log_moment(pair, float(orders[index]), relative_width)
         low[index], high[index] = np.fmax(low[index], below), np.fmin(high[index], above)
-    unknown, dominating = np.isinf(high), pair.dominating()
+    unknown, dominating = np.isinf(high), revealing_no_less(pair)
     if unknown.any() and dominating is not pair:
         high[unknown] = log_moments(dominating, orders[unknown], relative_width)[1]
     return low, high
@@ -190,7 +197,7 @@ def log_moment(pair: Pair, order: float, relative_width: float) -> tuple[float, 
     if pair.infinite_p > 0.0:
         return np.inf, np.inf
     if relative_width >= 1e-4:
-        pair = pair.for_composition()  # maybe a quicker one
+        pair = for_composition(pair)  # maybe a quicker one
     s = order - 1.0
     return NodeMoments.fine_enough(pair, np.array([s]), relative_width).ends(s)
 
@@ -261,7 +268,7 @@ def _log_rest(pair: Pair, last: float, log_value: float, s: float) -> float:
         return -np.inf
     if np.isfinite(pair.support[1]):
         return float(np.log(s + 1.0) + s * pair.support[1] + log_value)
-    rate = pair.tail_rate(last)
+    rate = pair.hints.tail_rate(last)
     if not rate > s:
         return np.inf
     return float(np.log(s + 1.0) + s * last + log_value + np.log(rate / (rate - s)))
@@ -328,7 +335,7 @@ def _finite(pair: Pair) -> Pair | LossDistribution:
         return pair
     if isinstance(pair, AtomicPair | PairOfOutcomes):
         return exact(pair if isinstance(pair, AtomicPair) else pair.outcomes, Side.UPPER)
-    quick = pair.for_composition()
+    quick = for_composition(pair)
     return NodeMoments.down_to(quick, _SPLIT_OFF, _TYPICAL_TILTS, 1e-3).nodes.chords
 
 
@@ -343,7 +350,7 @@ def _has_tail(pair: Pair) -> bool:
     """Whether the moments of a pair with unbounded losses have upper ends."""
     if isinstance(pair, LabeledMixturePair):
         return all(member.support[1] < np.inf or _has_tail(member) for member in pair.pairs)
-    return isinstance(pair, _CLOSED_FORMS) or pair.tail_rate(8.0) > 0.0
+    return isinstance(pair, _CLOSED_FORMS) or pair.hints.tail_rate(8.0) > 0.0
 
 
 def _log_moment_upper(losses: LossDistribution, s: float) -> float:

@@ -212,7 +212,7 @@ class Reading:
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
         guarantee = self._one_sided(mechanism, width, Side.UPPER)
-        rough = width >= ROUGH_WIDTH and any(bound.rough for bound in guarantee.bounds)
+        rough = width >= ROUGH_WIDTH and any(bound.effort.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
         direct = self._is_direct(guarantee)
         intervals = [

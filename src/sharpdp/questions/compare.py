@@ -14,6 +14,7 @@ from typing import Any
 
 from sharpdp._validate import half_open_probability, renyi_order, short_repr
 from sharpdp.bounds.published import Formula, formulas_for
+from sharpdp.bounds.registry import reasons_against
 from sharpdp.bracket import STANDARD_WIDTH, Rigor, Side
 from sharpdp.display import notebook
 from sharpdp.display.outward_digits import ROUND_CEILING, ROUND_FLOOR, in_digits
@@ -32,7 +33,7 @@ from sharpdp.mechanisms import (
 from sharpdp.mechanisms.composed import named_neighbors
 from sharpdp.numerics.underflow import underflow_is_zero
 from sharpdp.questions.account import Guarantee, account
-from sharpdp.questions.derivations import Derivation
+from sharpdp.questions.derivations import Derivation, Derivations
 
 __all__ = ["Comparison", "Row", "compare", "in_rounds"]
 
@@ -124,6 +125,7 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
         at: Value of that delta or order.
         rows: The bounds.
         group_size: In how many records neighbors differ at most.
+        declined: Names of theorems on this kind of mechanism that say nothing about this one, and why.
     """
 
     mechanism: Mechanism
@@ -133,6 +135,7 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
     at: float
     rows: tuple[Row, ...] = field(repr=False)
     group_size: int = 1
+    declined: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     _row_word = "bound"
 
@@ -175,12 +178,13 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
         return notebook.shortened(f"<Comparison: {about} | {self.mechanism.describe()}>")
 
     def __str__(self) -> str:
-        """A table, then the conditions."""
+        """A table, then the conditions, and why other theorems say nothing here."""
         head = f"{self.quantity} at {self.given}={self.at:g} | {self.mechanism.describe()}"
         headings = (self.quantity, "side", "rigor", "bound", "source")
         table = [headings, *((row.shown, *_words(row)) for row in self.rows)]
         lines = [f"{head}, {self.neighbors}", *table_lines(table, right={0})]
-        return "\n".join([*lines, "conditions:", *self._conditions()])
+        silent = ["not here:", *self._objections()] if self.declined else []
+        return "\n".join([*lines, "conditions:", *self._conditions(), *silent])
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it."""
@@ -228,6 +232,7 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
             "mechanism": self.mechanism.describe(),
             "adjacency": self.neighbors,
             "bounds": [_plain(row) for row in self.rows],
+            "declined": dict(self.declined),
             "version": __version__,
         }
 
@@ -239,6 +244,15 @@ class Comparison(NamedRows[Row], Tabular, Plotted):
             text = f"{row.name} ({row.kind}): {row.condition} ({row.source}).{failing}"
             lines += wrapped(text)
         return lines
+
+    def _objections(self) -> list[str]:
+        """Theorems that say nothing here, those with one reason together."""
+        names: dict[str, list[str]] = {}
+        for name, reason in self.declined:
+            names.setdefault(reason, []).append(name)
+        return [
+            line for why, each in names.items() for line in wrapped(f"{', '.join(each)}: {why}.")
+        ]
 
 
 @underflow_is_zero
@@ -267,7 +281,8 @@ def compare(
             records, and left out for groups.
 
     Returns:
-        The bounds, the smallest value first. One that gives no number here has a row with the reason.
+        The bounds, the smallest value first. One that gives no number here has a row with the reason;
+        `declined` says why theorems say nothing.
 
     Raises:
         InvalidArgument: Both delta and order are given or neither is, or an argument is out of range.
@@ -307,7 +322,19 @@ def compare(
         at,
         tuple(sorted(rows, key=_rank)),
         guarantee.group_size,
+        tuple(_declined(guarantee).items()),
     )
+
+
+def _declined(guarantee: Guarantee) -> dict[str, str]:
+    """Why theorems on such parts say nothing about these, by their names."""
+    found: dict[str, str] = {}
+    for part, _ in guarantee.parts():
+        found |= reasons_against(part, guarantee.adjacency)
+    for side in (guarantee.lower_derivations, guarantee.upper_derivations):
+        if isinstance(side, Derivations):
+            found |= side.declined
+    return found
 
 
 def _from_derivation(

@@ -13,10 +13,12 @@ from functools import cached_property
 from typing import Any, Protocol, overload
 
 from sharpdp.bounds import Bound, bounds_for
+from sharpdp.bounds.registry import PairCounts
 from sharpdp.bracket import Rigor, Side
 from sharpdp.curves.renyi import RenyiCurve
 from sharpdp.curves.renyi.sequence import WithCurves
 from sharpdp.display.progress import progress
+from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.mechanisms.composed import Parts, in_groups
 from sharpdp.numerics.special import Array
@@ -30,6 +32,8 @@ MOST_COMBINATIONS = 32
 """So many combinations of bounds on the parts of a mechanism are looked at."""
 
 Interval = tuple[float, float]
+Known = dict[tuple[int, Bound], PairCounts | str]
+"""The pairs of bounds on parts, by the places of the parts; or why there are none."""
 
 
 class Composable(AsksEpsilon, Protocol):
@@ -128,17 +132,9 @@ class Derivations(Sequence[Derivation]):
         self._mechanism, self._adjacency, self._side = mechanism, adjacency, side
         self._width, self._group_size = width, group_size
         if bounds is None:
-            # of a single part whole bounds are left out
-            left_out = {names[0] for names in without if len(names) == 1}
-            bounds = bounds_on(mechanism, adjacency, group_size, without=left_out)
+            bounds = bounds_on(mechanism, adjacency, group_size)
         choices = [[b for b in part if side in b.sides and b.rigor.proved] for part in bounds]
-        every = itertools.islice(itertools.product(*choices), MOST_COMBINATIONS)
-        self._without = frozenset(without)
-        self._combinations = {
-            names: combination
-            for combination in every
-            if (names := tuple(map(_full_name, combination))) not in self._without
-        }
+        self._choices, self._without = choices, frozenset(without)
 
     @property
     def _recipe(self) -> tuple[object, ...]:
@@ -153,16 +149,21 @@ class Derivations(Sequence[Derivation]):
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """For each of them the names of its bounds, one for each part; known without making them."""
-        return tuple(self._combinations)
+        """For each of them the names of its bounds, one for each part."""
+        return tuple(self._made[0])
+
+    @property
+    def declined(self) -> dict[str, str]:
+        """Why bounds gave no pairs when they were asked, by their names."""
+        return self._made[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or a pickle makes them anew: theorems are functions of a module, and no data."""
         return _derived, self._recipe
 
     def __len__(self) -> int:
-        """How many there are, without making them."""
-        return len(self._combinations)
+        """How many there are."""
+        return len(self._every)
 
     @overload
     def __getitem__(self, index: int) -> Derivation: ...
@@ -172,21 +173,21 @@ class Derivations(Sequence[Derivation]):
 
     def __getitem__(self, index: int | slice) -> Derivation | tuple[Derivation, ...]:
         """One of them, or some."""
-        return self._made[index]
+        return self._every[index]
 
     def __eq__(self, other: object) -> bool:
         """Whether they are those of the other one; what is asked alike is not made for that."""
         if isinstance(other, Derivations):
-            return self._recipe == other._recipe or self._made == other._made
-        return self._made == other if isinstance(other, tuple) else NotImplemented
+            return self._recipe == other._recipe or self._every == other._every
+        return self._every == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         """That of the tuple, to which they are equal."""
-        return hash(self._made)
+        return hash(self._every)
 
     def __repr__(self) -> str:
         """That of the tuple."""
-        return repr(self._made)
+        return repr(self._every)
 
     def refined(self, width: float) -> Derivations:
         """Combinations of the same bounds, with pairs of another width.
@@ -201,28 +202,68 @@ class Derivations(Sequence[Derivation]):
 
     def make(self) -> None:
         """Make them now, so that what is wrong is said now."""
-        assert len(self._made) == len(self)
+        assert self._made is not None
+
+    @property
+    def _every(self) -> tuple[Derivation, ...]:
+        return tuple(self._made[0].values())
 
     @cached_property
-    def _made(self) -> tuple[Derivation, ...]:
-        """All of them; two threads that ask at once may both make them, alike."""
-        if not len(self):
-            return ()
-        parts = in_groups(self._mechanism.parts(), self._group_size)
-        every = self._combinations.values()
-        with progress(f"computing bounds on {self._mechanism.label}"):
-            return tuple(self._derivation(parts, combination) for combination in every)
+    def _made(self) -> tuple[dict[tuple[str, ...], Derivation], dict[str, str]]:
+        """All of them by their names, and why some bounds declined.
 
-    def _derivation(self, parts: Parts, combination: tuple[Bound, ...]) -> Derivation:
+        Two threads that ask at once may both make them, alike.
+        """
+        parts = in_groups(self._mechanism.parts(), self._group_size)
+        known: Known = {}
+        with progress(f"computing bounds on {self._mechanism.label}"):
+            while True:
+                every = self._combined(known)
+                asked = (place for each in every.values() for place in enumerate(each))
+                new = [place for place in dict.fromkeys(asked) if place not in known]
+                if not new:
+                    break
+                for index, bound in new:
+                    known[index, bound] = self._asked(parts[index][0], bound)
+            made = {
+                names: self._derivation(parts, combination, known)
+                for names, combination in every.items()
+            }
+        reasons = {
+            _full_name(bound): why for (_, bound), why in known.items() if isinstance(why, str)
+        }
+        return made, reasons
+
+    def _combined(self, known: Known) -> dict[tuple[str, ...], tuple[Bound, ...]]:
+        """Combinations of bounds on the parts by their names, without those that declined."""
+        choices = (
+            [bound for bound in part if not isinstance(known.get((index, bound)), str)]
+            for index, part in enumerate(self._choices)
+        )
+        every = itertools.islice(itertools.product(*choices), MOST_COMBINATIONS)
+        return {
+            names: combination
+            for combination in every
+            if (names := tuple(map(_full_name, combination))) not in self._without
+        }
+
+    def _asked(self, part: Mechanism, bound: Bound) -> PairCounts | str:
+        """The pairs of a bound on a part, or why it has none."""
+        try:
+            return bound(part, self._adjacency, width=self._width)
+        except Inapplicable as why:
+            return str(why).rstrip(".")
+
+    def _derivation(self, parts: Parts, combination: tuple[Bound, ...], known: Known) -> Derivation:
         """The derivation by one bound for each part."""
         steps: list[tuple[Pair, int]] = []
         aims: list[object] = []
         grounds: dict[Bound, None] = {}
-        for bound, (part, times) in zip(combination, parts, strict=True):
-            pairs = bound(part, self._adjacency, width=self._width)
+        for index, (bound, (part, times)) in enumerate(zip(combination, parts, strict=True)):
+            pairs = known[index, bound]
+            assert not isinstance(pairs, str)
             steps += [(pair, count * times) for pair, count in pairs]
-            is_exact = bound.approaches is not None and bound.approaches(part)
-            aims.append("exact" if is_exact else pairs)
+            aims.append("exact" if bound.effort.approaches(part) else pairs)
             grounds.update(dict.fromkeys(bound.premises(part, self._adjacency, self._side)))
         run = Composition(tuple(steps))
         curves = tuple((part, times) for part, times in parts if isinstance(part, RenyiCurve))
@@ -240,13 +281,10 @@ def bounds_on(
     mechanism: Mechanism,
     adjacency: Adjacency,
     group_size: int,
-    *,
-    without: Collection[str] = (),
 ) -> tuple[tuple[Bound, ...], ...]:
-    """The bounds on each part of a mechanism, as groups of records see it, but for some by name."""
+    """The bounds on each part of a mechanism, as groups of records see it."""
     return tuple(
-        bounds_for(part, adjacency, without=without)
-        for part, _ in in_groups(mechanism.parts(), group_size)
+        bounds_for(part, adjacency) for part, _ in in_groups(mechanism.parts(), group_size)
     )
 
 

@@ -46,8 +46,8 @@ class PlanRow:
         randomizer: What each of them runs, with its local epsilon.
         mechanism: What is accounted.
         epsilon: Epsilon of all rounds at the delta of the plan, for one client's data.
-        noise: Root mean squared error of a round's mean that the randomizer and the choice of clients
-            add, at most.
+        round_error: Root mean squared error of a round's mean that the randomizer and the choice of
+            clients add, at most.
         error: What the plan makes small: that of the mean for one round, otherwise the bound on the loss
             of `Convergence`.
     """
@@ -57,7 +57,7 @@ class PlanRow:
     randomizer: VectorRandomizer = field(repr=False)
     mechanism: ShuffledReports = field(repr=False)
     epsilon: Bracket
-    noise: float
+    round_error: float
     error: float
 
     @property
@@ -89,7 +89,7 @@ class PlanRow:
             "rounds": self.rounds,
             "epsilon_lower": float(self.epsilon.lower),
             "epsilon_upper": float(self.epsilon.upper),
-            "noise": self.noise,
+            "round_error": self.round_error,
             "error": self.error,
             "bits": self.bits,
             "reports_per_client": self.reports_per_client,
@@ -143,7 +143,7 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
     @property
     def headings(self) -> tuple[str, ...]:
         """The headings of the table."""
-        errors = ("error",) if self.diameter is None else ("noise", "loss")
+        errors = ("error",) if self.diameter is None else ("round error", "loss")
         return (
             *("randomizer", "local epsilon", "users", "rounds", "epsilon"),
             *(*errors, "bits", "reports each"),
@@ -171,8 +171,8 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
         ]
 
     def _errors(self, row: PlanRow) -> tuple[float, ...]:
-        """The errors to show: that of one round is its noise."""
-        return (row.error,) if self.diameter is None else (row.noise, row.error)
+        """The errors to show: that of one round before that of all."""
+        return (row.error,) if self.diameter is None else (row.round_error, row.error)
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
@@ -182,7 +182,7 @@ class CollectionPlan(Rows[PlanRow], NotedTable):
             (("error", f"{mean}, at most."),)
             if self.diameter is None
             else (
-                ("noise", f"{mean} in one round, at most."),
+                ("round error", f"{mean} in one round, at most."),
                 (
                     "loss",
                     "expected loss of CLDP-SGD after all rounds above the least one, at most, for convex "
@@ -289,7 +289,7 @@ class Task:
         population = None if everybody else self.clients
         return randomizer.shuffled(users=users, population=population, rounds=rounds)
 
-    def noise(self, randomizer: VectorRandomizer, users: int) -> float:
+    def round_error(self, randomizer: VectorRandomizer, users: int) -> float:
         """Root mean squared error of the mean over the clients, from the reports of some of them.
 
         V / k + C^2 (n - k) / (k (n - 1)): the second term is the variance of the mean of k of n vectors,
@@ -308,7 +308,7 @@ class Task:
     def error(self, randomizer: VectorRandomizer, users: int, rounds: int) -> float:
         """The error that the plan makes small."""
         if self.diameter is None:
-            return self.noise(randomizer, users)
+            return self.round_error(randomizer, users)
         from sharpdp.learn import CLDPSGD
 
         run = CLDPSGD(randomizer=randomizer, users=users, population=self.clients, rounds=rounds)
@@ -478,8 +478,8 @@ def _certified(
     answer = account(run).epsilon(delta=delta)
     if not answer.upper <= epsilon:
         return None
-    noise, error = task.noise(randomizer, users), task.error(randomizer, users, rounds)
-    return PlanRow(users, rounds, randomizer, run, answer, noise, error)
+    round_error, error = task.round_error(randomizer, users), task.error(randomizer, users, rounds)
+    return PlanRow(users, rounds, randomizer, run, answer, round_error, error)
 
 
 def _steps_up_to(most: int) -> list[int]:

@@ -25,7 +25,7 @@ from sharpdp.bounds.allocation.ratio_law import (
     OneStepPair,
     allocated,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -106,6 +106,10 @@ def _one_epoch(
     return ((replace(pair, moved=2.0**-46 * pair.mu * (40.0 + pair.mu)), 1),)
 
 
+_is_redrawn = needs(keeps_bins, "bins that are kept for several epochs")
+TABULATED = "kept bins, and noise whose likelihood ratios are tabulated"
+STANDING_OUT = "kept bins, and so little noise that the largest likelihood ratio decides"
+
 bound = partial(
     register,
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
@@ -116,15 +120,17 @@ bound = partial(
     attained_when="one gradient is as long as the clipping norm and points the same way in every step",
     source="chua2025 Section 3; shaked2007 Theorems 3.A.4 and 3.A.12",
     proof="scheme-proofs",
-    applies=keeps_bins,
+    applies=_is_redrawn,
 )
 
 
 @bound(
-    applies=_tabulated,
-    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
-    rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
-    approaches=_few_bins,
+    applies=needs(_tabulated, TABULATED),
+    effort=Effort(
+        rough=lambda mechanism, _: _one_epoch(mechanism, Side.UPPER, ROUGH_WIDTH),
+        refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.UPPER, width),
+        approaches=_few_bins,
+    ),
 )
 def kept_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
@@ -140,10 +146,12 @@ def kept_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
 
 
 @bound(
-    applies=_few_bins,
-    refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
-    rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
-    approaches=_few_bins,
+    applies=needs(_few_bins, f"{TABULATED}, and not too many bins"),
+    effort=Effort(
+        rough=lambda mechanism, _: _one_epoch(mechanism, Side.LOWER, ROUGH_WIDTH),
+        refined=lambda mechanism, _, width: _one_epoch(mechanism, Side.LOWER, width),
+        approaches=_few_bins,
+    ),
 )
 def kept_bins_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept: one epoch with noise s / sqrt(epochs).
@@ -160,7 +168,7 @@ _above, _below = (
 )
 
 
-@bound(applies=_stands_out)
+@bound(applies=needs(_stands_out, STANDING_OUT))
 def largest_bin_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over bins that are kept, with little noise: the largest ratio decides.
 
@@ -181,7 +189,7 @@ def largest_bin_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCount
     return ((_above(mu, mechanism.batches.bins), 1),)
 
 
-@bound(source="chua2025 Section 3; blackwell1953", applies=_stands_out)
+@bound(source="chua2025 Section 3; blackwell1953", applies=needs(_stands_out, STANDING_OUT))
 def largest_bin_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the largest mean of a bin over all epochs.
 
@@ -206,7 +214,7 @@ def revealed_bins_upper(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCou
     return ((GaussianPair(1 / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
-@bound(source="zhu2022 Theorem 11; blackwell1953", yields_to=("kept_bins_lower",))
+@bound(source="zhu2022 Theorem 11; blackwell1953", effort=Effort(yields_to=("kept_bins_lower",)))
 def kept_step_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the first bin alone: sampled once at 1 / T.
 
@@ -216,7 +224,7 @@ def kept_step_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     return ((base if bins == 1 else PoissonSampledPair(base, 1 / bins), 1),)
 
 
-@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("kept_bins_lower",))
+@bound(source="dong2022 Theorem 2.7; blackwell1953", effort=Effort(yields_to=("kept_bins_lower",)))
 def kept_sum_lower(mechanism: DPSGD[BallsAndBins], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over bins that are kept, from the sum of all results: a Gaussian.
 

@@ -19,7 +19,7 @@ from sharpdp.bounds.allocation.sum_profile import Profile
 from sharpdp.bracket import Side
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, calls_below, pair_from_halves
-from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Pair
+from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Hints, Pair
 
 Blocks = tuple[tuple[int, int], ...]
 """Numbers of steps, of which one is chosen, each with how often."""
@@ -78,7 +78,11 @@ class OneStepPair(PairOfOutcomes):
     def outcomes(self) -> AtomicPair:
         return self._outcomes_to(depth_of(1))
 
-    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
+    @property
+    def hints(self) -> Hints:
+        return replace(super().hints, few_thresholds=self._deep_enough)
+
+    def _deep_enough(self, log_delta: float, epsilon: float) -> Pair:
         # what is left at the end of a table counts as revealed
         depth = -log_delta
         if epsilon < np.inf:

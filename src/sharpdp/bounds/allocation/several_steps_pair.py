@@ -8,7 +8,7 @@ made when it is first asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -21,7 +21,7 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_events import Attacks
-from sharpdp.pairs.pair import GaussianPair, Pair
+from sharpdp.pairs.pair import GaussianPair, Hints, Pair
 
 _MARGIN = 1e-9
 # Where log delta is this small rounding may hide it, and a statistic for a smaller loss may say more.
@@ -53,8 +53,14 @@ class SeveralStepsPair(PairOfOutcomes):
             values = Values(losses, np.full(losses.size, -np.inf), log_high)
             return pair_above(values, values)
 
-    def for_few_thresholds(self, log_delta: float = 0.0, epsilon: float = np.inf) -> Pair:
-        return self if log_delta < _ROUNDED else self._at_thresholds
+    @property
+    def hints(self) -> Hints:
+        return replace(
+            super().hints,
+            few_thresholds=lambda log_delta, _: (
+                self if log_delta < _ROUNDED else self._at_thresholds
+            ),
+        )
 
     @cached_property
     def _at_thresholds(self) -> SeveralStepsAtThresholds:
@@ -74,12 +80,13 @@ class SeveralStepsAtThresholds(Pair):
     width: float
 
     @property
-    def least_total_variation(self) -> float:
-        # that of the sum of all results
-        mu = self.participations * self.mu / math.sqrt(self.steps)
-        return GaussianPair(mu).least_total_variation
+    def hints(self) -> Hints:
+        # the total variation of the sum of all results
+        summed = GaussianPair(self.participations * self.mu / math.sqrt(self.steps))
+        least = summed.hints.least_total_variation
+        return Hints(planning=self._outline, least_total_variation=least)
 
-    def for_planning(self) -> Pair:
+    def _outline(self) -> Pair:
         try:
             return _OutlinePair(*(self._directions[sign].outline for sign in (1.0, -1.0)))
         except NotCertified:

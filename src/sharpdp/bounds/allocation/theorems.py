@@ -36,7 +36,15 @@ from sharpdp.bounds.allocation.ratio_law import (
 )
 from sharpdp.bounds.allocation.several_steps_pair import several_allocated
 from sharpdp.bounds.allocation.sum_test import sum_test_pair
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, AnyTheorem, PairCounts
+from sharpdp.bounds.registry import (
+    CONSTANTS,
+    REAL_NUMBERS,
+    ROUGH_WIDTH,
+    AnyTheorem,
+    Effort,
+    PairCounts,
+    needs,
+)
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
@@ -73,10 +81,14 @@ _allocation_bound = partial(
 
 
 def bound(
-    *, applies: Callable[[Run], bool] = lambda _: True, **named: Any
+    *, applies: Callable[[Run], str | None] = lambda _: None, **named: Any
 ) -> Callable[[AnyTheorem], AnyTheorem]:
     """Register a theorem about epochs that are drawn afresh; `kept_bins` is about the others."""
-    return _allocation_bound(applies=lambda run: not keeps_bins(run) and applies(run), **named)
+
+    def afresh(run: Run) -> str | None:
+        return "needs epochs that are drawn afresh" if keeps_bins(run) else applies(run)
+
+    return _allocation_bound(applies=afresh, **named)
 
 
 def _moderate_noise(mechanism: Run) -> bool:
@@ -96,6 +108,9 @@ def _some_of_many(mechanism: Run) -> bool:
     scheme = mechanism.batches
     several = 1 < scheme.participations < scheme.steps_per_epoch <= MOST_STEPS
     return several and _moderate_noise(mechanism)
+
+
+SEVERAL = needs(_some_of_many, "several participations, not in all steps, and tabulated noise")
 
 
 def _dense(mechanism: Run) -> bool:
@@ -150,14 +165,14 @@ def _composed(mechanism: Run, blocks: Blocks, side: Side, width: float) -> PairC
     return tuple((allocated(noise, steps, times, side, width), times) for steps, times in blocks)
 
 
-exact_bound = partial(bound, approaches=_exact_pair)
-
-
-@exact_bound(
-    applies=_moderate_noise,
+@bound(
+    applies=needs(_moderate_noise, "noise whose likelihood ratios are tabulated"),
     factors=_rounds_of_blocks,
-    refined=_composed_upper,
-    rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
+    effort=Effort(
+        rough=lambda mechanism, notion: _composed_upper(mechanism, notion, ROUGH_WIDTH),
+        refined=_composed_upper,
+        approaches=_exact_pair,
+    ),
 )
 def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation: k pairs of one step among about T / k each.
@@ -185,10 +200,13 @@ def random_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _composed_upper(mechanism, adjacency)
 
 
-@exact_bound(
-    applies=_exact_pair,
-    refined=_composed_lower,
-    rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
+@bound(
+    applies=needs(_exact_pair, "one participation in an epoch of not too many steps"),
+    effort=Effort(
+        rough=lambda mechanism, notion: _composed_lower(mechanism, notion, ROUGH_WIDTH),
+        refined=_composed_lower,
+        approaches=_exact_pair,
+    ),
 )
 def random_allocation_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of one step: lines below the profile of the pair.
@@ -216,7 +234,7 @@ def revealed_allocation_upper(mechanism: Run, adjacency: Adjacency) -> PairCount
 
 @bound(
     source="zhu2022 Theorem 11; blackwell1953",
-    yields_to=("random_allocation_lower", "allocated_losses_lower"),
+    effort=Effort(yields_to=("random_allocation_lower", "allocated_losses_lower")),
 )
 def allocated_step_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation from the first step of each epoch: sampled at k / T.
@@ -232,7 +250,10 @@ def allocated_step_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return ((sampled_gaussian(1 / mechanism.noise_multiplier, rate), scheme.epochs),)
 
 
-@bound(source="dong2022 Theorem 2.7; blackwell1953", yields_to=("random_allocation_lower",))
+@bound(
+    source="dong2022 Theorem 2.7; blackwell1953",
+    effort=Effort(yields_to=("random_allocation_lower",)),
+)
 def allocated_sum_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation, from the sum of an epoch's results: a Gaussian.
 
@@ -248,7 +269,7 @@ def allocated_sum_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return ((GaussianPair(mu), scheme.epochs),)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the sum of Poisson losses.
 
@@ -260,7 +281,7 @@ def allocated_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _from_losses(mechanism, share=1.0, deviations=3.0)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_jumps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum in which few results count.
 
@@ -270,7 +291,7 @@ def allocated_jumps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     return _from_losses(mechanism, share=0.3, deviations=inf)
 
 
-@bound(source="blackwell1953; zhu2022 Theorem 11", applies=_some_of_many)
+@bound(source="blackwell1953; zhu2022 Theorem 11", applies=SEVERAL)
 def allocated_large_losses_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from a sum that large results decide.
 
@@ -288,7 +309,10 @@ def _from_losses(mechanism: Run, share: float, deviations: float) -> PairCounts:
     return ((pair, scheme.epochs),)
 
 
-several_bound = partial(bound, applies=_dense)
+several_bound = partial(
+    bound,
+    applies=needs(_dense, "several participations, and sums over an epoch that are tabulated"),
+)
 
 
 def _several(mechanism: Run, side: Side, width: float) -> PairCounts:
@@ -302,7 +326,7 @@ def _several(mechanism: Run, side: Side, width: float) -> PairCounts:
 @several_bound(
     proof="scheme-proofs",
     source="feldman2025 Section 3; shaked2007 Theorem 3.A.12; scarf1958; hardy1952 Theorem 51",
-    rough=lambda mechanism, _: _several(mechanism, Side.UPPER, _ROUGH_SPACING),
+    effort=Effort(rough=lambda mechanism, _: _several(mechanism, Side.UPPER, _ROUGH_SPACING)),
 )
 def several_steps_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over random allocation of k > 1 steps, hidden as they are.
@@ -329,7 +353,7 @@ def several_steps_upper(mechanism: Run, adjacency: Adjacency) -> PairCounts:
 
 @several_bound(
     source="blackwell1953",
-    rough=lambda mechanism, _: _several(mechanism, Side.LOWER, _ROUGH_SPACING),
+    effort=Effort(rough=lambda mechanism, _: _several(mechanism, Side.LOWER, _ROUGH_SPACING)),
 )
 def several_steps_lower(mechanism: Run, adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over random allocation of k > 1 steps, from the statistic of the upper side.

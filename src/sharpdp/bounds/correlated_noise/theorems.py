@@ -36,7 +36,7 @@ from sharpdp.bounds.correlated_noise.sensitivity import (
     separated_lower,
     separated_upper,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Mechanism, MinSeparation
@@ -222,10 +222,13 @@ def _sampled(
     return tuple((make(mu, scheme.sample_rate), count) for mu, count in counts.items())
 
 
+BANDED = needs(_is_banded_cycle, "a cycle at least as long as the bands of the strategy")
+
+
 @every_notion(
     source="choquette2023banded; zhu2022 Theorem 11",
     proof=PROOF,
-    applies=_is_banded_cycle,
+    applies=BANDED,
 )
 def banded_cyclic_upper(
     mechanism: CorrelatedNoise[CyclicPoissonBatches], adjacency: Adjacency
@@ -256,7 +259,7 @@ def banded_cyclic_upper(
     return _sampled(mechanism, adjacency, norms, Side.UPPER)
 
 
-@every_notion(source="zhu2022 Theorem 11", proof=PROOF, applies=_is_banded_cycle)
+@every_notion(source="zhu2022 Theorem 11", proof=PROOF, applies=BANDED)
 def banded_cyclic_lower(
     mechanism: CorrelatedNoise[CyclicPoissonBatches], adjacency: Adjacency
 ) -> PairCounts:
@@ -275,7 +278,7 @@ def banded_cyclic_lower(
 
 @every_notion(
     source="denisov2022; choquette2023 Section 2; dong2022 Theorem 2.7",
-    yields_to=("banded_cyclic_upper",),
+    effort=Effort(yields_to=("banded_cyclic_upper",)),
 )
 def revealed_positions_upper(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Upper side of correlated noise over random batches whose draws are revealed: a Gaussian pair.
@@ -315,7 +318,9 @@ def _is_testable(mechanism: CorrelatedNoise) -> bool:
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     source="dong2022 Theorem 2.7; blackwell1953",
     proof=PROOF,
-    applies=_is_testable,
+    applies=needs(
+        _is_testable, "fewer steps or bands, so that a test is checked in reasonable time"
+    ),
 )
 def correlated_linear_test_lower(
     mechanism: CorrelatedNoise[ShuffledBatches | BallsAndBins], adjacency: Adjacency
@@ -343,7 +348,7 @@ def correlated_linear_test_lower(
 @register_here(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE),
     source="zhu2022 Theorem 11; blackwell1953",
-    yields_to=("banded_cyclic_lower",),
+    effort=Effort(yields_to=("banded_cyclic_lower",)),
 )
 def correlated_first_step_lower(mechanism: AtRandom, adjacency: Adjacency) -> PairCounts:
     """Lower side of correlated noise over random batches, from the first step alone: a sampled Gaussian.
@@ -422,10 +427,15 @@ def _with_common_part(mechanism: InBins, pairs: PairCounts, side: Side) -> PairC
     return own if common == 0.0 and own else (*own, (GaussianPair(common), 1))
 
 
+KEPT = needs(
+    keeps_bins, "the same bins in all epochs, no negative entry, and noise that is not too small"
+)
+
+
 @register_here(
     source="kahane1986; choquette2025",
     proof=PROOF,
-    applies=keeps_bins,
+    applies=KEPT,
     converts=_independent_bins(Side.UPPER),
 )
 def correlated_bins_upper(
@@ -448,7 +458,7 @@ def correlated_bins_upper(
 @register_here(
     source="kahane1986; choquette2025",
     proof=PROOF,
-    applies=keeps_bins,
+    applies=KEPT,
     converts=_independent_bins(Side.LOWER),
 )
 def correlated_bins_lower(
@@ -464,7 +474,7 @@ def correlated_bins_lower(
 @register_here(
     source="kahane1986; zhu2022 Theorem 11",
     proof=PROOF,
-    applies=keeps_bins,
+    applies=KEPT,
 )
 def correlated_sampled_block_lower(mechanism: InBins, _: Adjacency) -> PairCounts:
     """Lower side of correlated noise over bins that are kept, from the first few bins alone.
@@ -504,7 +514,7 @@ def _null_record(mechanism: InBins, _: Adjacency) -> tuple[Mechanism, Adjacency]
     attained_when="one of the two values contributes nothing, and the other one does what attains the "
     "bound on zero-out neighbors",
     source="blackwell1953",
-    applies=keeps_bins,
+    applies=KEPT,
     converts=_null_record,
 )
 def correlated_null_value_lower(

@@ -68,6 +68,10 @@ _RIEMANN = 1.0015
 """Ratio of thresholds at which conditions are summed up."""
 
 
+MANY_STEPS = f"100 steps or more, and noise from {1 / MOST_MU:g} to {1 / LEAST_MU:g}"
+NOT_THE_WORST = "others against the record are not shown to be nearly the worst"
+
+
 def opposed_others(
     mu: float, rate: float, repeats: tuple[tuple[int, float], ...] = ()
 ) -> tuple[AtomicPair, AtomicPair] | None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from sharpdp.numerics.special import Array, cell_masses, log_ndtr, log_normal_call
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.pairs.pair import ACCURACY, GaussianPair, Pair
+from sharpdp.pairs.pair import ACCURACY, GaussianPair, Hints, Pair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
 
@@ -54,10 +54,6 @@ class HalvesPair(Pair):
         return (-self.behind.support[1], self.ahead.support[1])
 
     @property
-    def unbounded(self) -> tuple[bool, bool]:
-        return (self.behind.unbounded[1], self.ahead.unbounded[1])
-
-    @property
     def accurate_range(self) -> tuple[float, float]:
         return (-self.behind.accurate_range[1], self.ahead.accurate_range[1])
 
@@ -68,8 +64,10 @@ class HalvesPair(Pair):
     def reverse(self) -> Pair:
         return HalvesPair(self.behind, self.ahead)
 
-    def tail_rate(self, loss: float) -> float:
-        return self.ahead.tail_rate(loss)
+    @property
+    def hints(self) -> Hints:
+        ahead, behind = self.ahead.hints, self.behind.hints
+        return Hints(tail_rate=ahead.tail_rate, unbounded=(behind.unbounded[1], ahead.unbounded[1]))
 
     def log_hockey_stick(self, loss: Array) -> Array:
         values = _by_halves(loss, self.ahead.log_hockey_stick, self.behind.log_hockey_stick)
@@ -115,8 +113,9 @@ class SettledPair(Pair):
     def support(self) -> tuple[float, float]:
         return self.base.support
 
-    def tail_rate(self, loss: float) -> float:
-        return self.base.tail_rate(loss)
+    @property
+    def hints(self) -> Hints:
+        return Hints(tail_rate=self.base.hints.tail_rate)
 
     def log_hockey_stick(self, loss: Array) -> Array:
         return self._settled(loss, self.base.log_hockey_stick)
@@ -157,11 +156,15 @@ class DisplacedPair(Pair):
         # the place is rounded, and values fall by up to 40/mu for each unit of it
         return 5.0 * ACCURACY + 1e-12 * self.mu
 
-    def tail_rate(self, loss: float) -> float:
+    @property
+    def hints(self) -> Hints:
+        return Hints(tail_rate=self._tail_rate)
+
+    def _tail_rate(self, loss: float) -> float:
         # the loss rises by at most 2 mu for each deviation, and Q beyond z lies below N(0) beyond z: no
         # slower than N(2 mu) against N(0) at the same z, as for opposed records
         threshold = 2.0 * float(self._place(np.array([loss]))[0]) - 2.0 * self.mu**2
-        return GaussianPair(2.0 * self.mu).tail_rate(threshold) if threshold > 0.0 else 0.0
+        return GaussianPair(2.0 * self.mu).hints.tail_rate(threshold) if threshold > 0.0 else 0.0
 
     def _place(self, loss: Array) -> Array:
         """mu z, in logarithms so that nothing overflows."""

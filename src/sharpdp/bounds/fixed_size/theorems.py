@@ -8,8 +8,9 @@ from functools import lru_cache, partial
 from sharpdp.batches import FixedSizeBatches, TruncatedPoissonBatches
 from sharpdp.bounds.fixed_size.opposed_others import (
     LEAST_MU,
+    MANY_STEPS,
     MOST_MU,
-    opposed_condition,
+    NOT_THE_WORST,
     opposed_others,
 )
 from sharpdp.bounds.fixed_size.pairs import (
@@ -19,8 +20,9 @@ from sharpdp.bounds.fixed_size.pairs import (
     subset_zero_out,
 )
 from sharpdp.bounds.fixed_size.truncation import Overflow
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
+from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.opposed import opposed
@@ -50,7 +52,7 @@ subset_bound = partial(
     holds_when=f"{DRAWN}; {REAL_NUMBERS}",
     attained_when="all other gradients point against that of the record, each as long as the clipping "
     "norm, in every step",
-    applies=lambda mechanism: not mechanism.batches.replacement,
+    applies=needs(lambda mechanism: not mechanism.batches.replacement, "draws without replacement"),
 )
 truncated_bound = partial(
     register,
@@ -89,18 +91,17 @@ _opposed_others = lru_cache(maxsize=32)(opposed_others)
 
 
 def _many_steps(mechanism: DPSGD[FixedSizeBatches]) -> bool:
-    """True if others against the record are nearly the worst, in so many steps that it counts."""
-    mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
-    if scheme.replacement or scheme.steps < 100 or not LEAST_MU <= mu <= MOST_MU:
-        return False
-    return scheme.sample_rate < 1.0 and opposed_condition(mu, scheme.sample_rate) is not None
+    """True in so many steps that others against the record count."""
+    scheme = mechanism.batches
+    enough = scheme.steps >= 100 and LEAST_MU <= 1 / mechanism.noise_multiplier <= MOST_MU
+    return enough and not scheme.replacement and scheme.sample_rate < 1.0
 
 
 @subset_bound(
     adjacency=Adjacency.ZERO_OUT,
     source="balle2018subsampling Section 5; shaked2007 Section 3.A",
     proof="shuffled-batches",
-    applies=_many_steps,
+    applies=needs(_many_steps, MANY_STEPS),
     factors=lambda mechanism, adjacency: 1,
 )
 def opposed_others_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
@@ -119,7 +120,8 @@ def opposed_others_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> Pa
     """
     mu, scheme = 1 / mechanism.noise_multiplier, mechanism.batches
     found = _opposed_others(mu, scheme.sample_rate)
-    assert found is not None
+    if found is None:
+        raise Inapplicable(NOT_THE_WORST)
     step, once = found
     return ((step, scheme.steps), (once, 1))
 
@@ -218,16 +220,9 @@ def overflow_mixture_upper(
     return ((released(pairs, weights), scheme.steps),)
 
 
-def _rarely_full(mechanism: DPSGD[TruncatedPoissonBatches]) -> bool:
-    """True if batches that others fill are so rare that they may reveal everything."""
-    _, scheme, overflow = _cut(mechanism)
-    return scheme.steps * overflow.full(scheme.dataset_size)[1] <= 1e-3
-
-
 @truncated_bound(
     holds_when=f"{DRAWN}; a full batch is rare; {CONSTANTS}; {REAL_NUMBERS}",
     source="zhu2022 Theorem 11",
-    applies=_rarely_full,
     factors=lambda mechanism, adjacency: mechanism.batches.steps,
 )
 def overflow_revealed_upper(
@@ -250,6 +245,8 @@ def overflow_revealed_upper(
     0.111111111
     """
     mu, scheme, overflow = _cut(mechanism)
+    if scheme.steps * overflow.full(scheme.dataset_size)[1] > 1e-3:
+        raise Inapplicable("batches that others fill are too likely to reveal everything")
     full = overflow.full(_others(scheme, adjacency))[1]
     one = opposed if adjacency is Adjacency.REPLACE_ONE else sampled_gaussian
     pieces: PairCounts = ((one(mu, scheme.sample_rate), scheme.steps),)

@@ -16,14 +16,16 @@ import numpy as np
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.bounds.fixed_size.opposed_others import (
     LEAST_MU,
+    MANY_STEPS,
     MOST_MU,
-    opposed_condition,
+    NOT_THE_WORST,
     opposed_others,
 )
 from sharpdp.bounds.fixed_size.pairs import HalvesPair, subset_zero_out
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
+from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.numerics.special import Array, cell_masses
 from sharpdp.pairs.finite import AtomicPair
@@ -145,24 +147,23 @@ bound = partial(
     "largest), each as long as the clipping norm, in every step",
     source="balle2018subsampling Theorem 10",
     proof="scheme-proofs",
-    applies=_replaces,
+    applies=needs(_replaces, "draws with replacement"),
 )
 
 
 def _many_steps(mechanism: DPSGD[FixedSizeBatches]) -> bool:
-    """True if others against the record are nearly the worst, in so many steps that it counts."""
+    """True in so many steps that others against the record count."""
     mu, occurrences, steps = _run(mechanism)
     if not _replaces(mechanism) or steps < 100 or not LEAST_MU <= mu <= MOST_MU:
         return False
-    if mechanism.batches.weights is not None:  # of records with smaller weights it is not proved
-        return False
-    return occurrences.examples > 1 and opposed_condition(mu, _rate_of_one(occurrences)) is not None
+    # of records with smaller weights it is not proved
+    return mechanism.batches.weights is None and occurrences.examples > 1
 
 
 @bound(
     source="balle2018subsampling Theorem 10; shaked2007 Section 3.A",
     proof="shuffled-batches",
-    applies=_many_steps,
+    applies=needs(_many_steps, f"{MANY_STEPS}, drawn with replacement and without weights"),
     factors=lambda mechanism, adjacency: 1,
 )
 def opposed_repeats_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> PairCounts:
@@ -180,7 +181,8 @@ def opposed_repeats_upper(mechanism: DPSGD[FixedSizeBatches], _: Adjacency) -> P
     """
     mu, occurrences, steps = _run(mechanism)
     pairs = _opposed_pairs(mu, occurrences)
-    assert pairs is not None
+    if pairs is None:
+        raise Inapplicable(NOT_THE_WORST)
     return ((pairs[0], steps), (pairs[1], 1))
 
 
@@ -236,7 +238,9 @@ def _split_draws(
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     source="rhodes2014",
-    rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH),
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _split_draws(mechanism, adjacency, _ROUGH_GROWTH)
+    ),
 )
 def split_draws_upper(mechanism: DPSGD[FixedSizeBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over draws with replacement: each number of occurrences is split in two.

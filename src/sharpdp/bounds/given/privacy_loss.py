@@ -4,7 +4,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import Adjacency, PrivacyLoss
 from sharpdp.numerics.special import Array
@@ -27,7 +27,7 @@ bound = partial(
 )
 
 
-@bound(applies=lambda mechanism: mechanism.rounding == "exact")
+@bound(applies=needs(lambda mechanism: mechanism.rounding == "exact", "exact losses"))
 def privacy_loss_tight(mechanism: PrivacyLoss, adjacency: Adjacency) -> PairCounts:
     """Both sides of a privacy-loss distribution: P with the masses, Q with mass * e^-loss.
 
@@ -43,7 +43,7 @@ def privacy_loss_tight(mechanism: PrivacyLoss, adjacency: Adjacency) -> PairCoun
     return ((_pairs(mechanism), 1),)
 
 
-@bound(applies=lambda mechanism: mechanism.rounding == "pessimistic")
+@bound(applies=needs(lambda mechanism: mechanism.rounding == "pessimistic", "losses rounded up"))
 def privacy_loss_upper(mechanism: PrivacyLoss, adjacency: Adjacency) -> PairCounts:
     """Upper side of a pessimistic privacy-loss distribution: the pair of the table, or of two halves.
 
@@ -62,7 +62,7 @@ def privacy_loss_upper(mechanism: PrivacyLoss, adjacency: Adjacency) -> PairCoun
     return ((_pairs(mechanism), 1),)
 
 
-@bound(applies=lambda mechanism: mechanism.rounding == "optimistic")
+@bound(applies=needs(lambda mechanism: mechanism.rounding == "optimistic", "losses rounded down"))
 def privacy_loss_lower(mechanism: PrivacyLoss, adjacency: Adjacency) -> PairCounts:
     """Lower side of an optimistic privacy-loss distribution: its smallest losses pooled into one.
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.curves.tradeoff.curve import PairOracle, TradeoffCurve
 from sharpdp.curves.tradeoff.losses import to_pair
@@ -38,7 +38,7 @@ def tradeoff_curve_upper(curve: TradeoffCurve, adjacency: Adjacency) -> PairCoun
 
 @bound(
     attained_when="one pair of inputs reaches the upper curve or gets below it, in every round",
-    applies=lambda curve: curve.attained,
+    applies=needs(lambda curve: curve.attained, "a curve that is attained"),
 )
 def tradeoff_curve_lower(curve: TradeoffCurve, adjacency: Adjacency) -> PairCounts:
     """Lower side of a trade-off curve that is attained: the pair whose function is its upper curve.

@@ -19,9 +19,9 @@ from sharpdp.bounds.last_iterate.shift_schedule import (
     log_power_sum,
     squared_mu,
 )
-from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
-from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, SmoothLoss
 from sharpdp.numerics.special import UNIT_ROUNDOFF
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.opposed import opposed
@@ -51,6 +51,7 @@ LINEAR = (
     "the loss of the record is linear with the largest gradient, all other losses are zero, and the "
     "start is fixed, or normal with the stated deviation"
 )
+LINEAR_STEPS = "no projection, no penalty that overshoots, and known losses"
 _ROUNDING = 1e-12
 """Relative allowance for a handful of products, logarithms and exponentials."""
 
@@ -71,8 +72,7 @@ def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
     """Logarithm of the Lipschitz constant of a step, rounded up; see `LastIterate.contraction_of`."""
     penalty, curved = _rates(mechanism)
     curved *= fullness
-    assert mechanism.loss is not None
-    if not mechanism.loss.convex:
+    if not _known(mechanism)[0].convex:
         return math.log((abs(1.0 - penalty) + curved) * (1.0 + _ROUNDING) + _ROUNDING)
     if penalty < 1.0:
         shrinking = math.log1p(-penalty * (1.0 - 4.0 * UNIT_ROUNDOFF)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
@@ -83,12 +83,17 @@ def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
     return max(shrinking, math.log(over)) if over > 0.0 else shrinking
 
 
-def _rates(mechanism: LastIterate) -> tuple[float, float]:
-    """Learning rate times regularization, and times smoothness."""
+def _known(mechanism: LastIterate) -> tuple[SmoothLoss, float]:
+    """The loss, and the learning rate that comes with it."""
     assert mechanism.loss is not None
     assert mechanism.learning_rate is not None
-    rate = mechanism.learning_rate
-    return rate * mechanism.loss.regularization, rate * mechanism.loss.smoothness
+    return mechanism.loss, mechanism.learning_rate
+
+
+def _rates(mechanism: LastIterate) -> tuple[float, float]:
+    """Learning rate times regularization, and times smoothness."""
+    loss, rate = _known(mechanism)
+    return rate * loss.regularization, rate * loss.smoothness
 
 
 def _move(mechanism: LastIterate, adjacency: Adjacency) -> float:
@@ -96,41 +101,43 @@ def _move(mechanism: LastIterate, adjacency: Adjacency) -> float:
     return (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0) / mechanism.noise_multiplier
 
 
+def _batch_size(mechanism: LastIterate) -> float:
+    size = mechanism.batches.expected_batch_size
+    assert size is not None
+    return size
+
+
 def _diameter(mechanism: LastIterate, adjacency: Adjacency) -> float:
     """The diameter in units of what one use of a record moves, rounded up; infinite without one."""
     if mechanism.diameter is None:
         return math.inf
-    size = mechanism.batches.expected_batch_size
-    assert mechanism.loss is not None
-    assert mechanism.learning_rate is not None
-    assert size is not None
-    moved = mechanism.learning_rate * mechanism.loss.gradient_norm / size
+    loss, rate = _known(mechanism)
+    moved = rate * loss.gradient_norm / _batch_size(mechanism)
     moved *= 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     return mechanism.diameter / moved * (1.0 + _ROUNDING)
 
 
-def _over(mechanism: LastIterate, scheme: type) -> bool:
-    return mechanism.loss is not None and type(mechanism.batches) is scheme
-
-
-def _is_exact(mechanism: LastIterate) -> bool:
+def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
     """Full batches, no projection, and steps that contract as the penalty alone does."""
-    if not _over(mechanism, DeterministicBatches) or mechanism.diameter is not None:
+    if mechanism.loss is None or mechanism.diameter is not None:
         return False
-    scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
     # a hair of room, so that the slower of two rates is known to be the one of the penalty
-    return scheme.steps_per_epoch == 1 and mechanism.largest_fullness >= 1.0 + _ROUNDING
+    full = mechanism.batches.steps_per_epoch == 1
+    return full and mechanism.largest_fullness >= 1.0 + _ROUNDING
 
 
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; altschuler2022",
     proof="",
-    applies=_is_exact,
-    yields_to=("linear_losses_upper",),
+    applies=needs(
+        _is_exact, "full batches, no projection, and steps that contract as their penalty"
+    ),
+    effort=Effort(yields_to=("linear_losses_upper",)),
 )
-def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def full_batch_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of full-batch descent on smooth convex losses with a penalty: one Gaussian pair.
 
         mu^2 = (1 - c^t) / (1 + c^t) (1 + c) / (1 - c) / s^2,   c = 1 - learning rate * regularization
@@ -151,10 +158,11 @@ def full_batch_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts
     return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
 
 
-def _batch_uses(mechanism: LastIterate, position: int) -> Participations:
+def _batch_uses(
+    mechanism: LastIterate[DeterministicBatches | ShuffledBatches], position: int
+) -> Participations:
     """A record that is used in every epoch, so many steps before its end."""
     scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches | ShuffledBatches)
     period = scheme.steps_per_epoch
     return Participations(scheme.steps, position, position + period, period, scheme.epochs - 1)
 
@@ -168,10 +176,12 @@ def _mu(mechanism: LastIterate, adjacency: Adjacency, uses: Participations) -> f
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; chien2025",
-    applies=lambda mechanism: _over(mechanism, DeterministicBatches),
-    yields_to=("full_batch_upper", "linear_losses_upper"),
+    applies=needs(lambda mechanism: mechanism.loss is not None, "a known loss"),
+    effort=Effort(yields_to=("full_batch_upper", "linear_losses_upper")),
 )
-def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_batches_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of deterministic batches, full or cyclic, by the best schedule of shifts.
 
     A record of the last batch of an epoch is the worst: noise after a use hides it. With contraction c, l
@@ -187,27 +197,29 @@ def contracting_batches_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     return ((GaussianPair(_mu(mechanism, adjacency, _batch_uses(mechanism, 0))), 1),)
 
 
-def _shuffles(mechanism: LastIterate) -> bool:
-    """Shuffled batches that use every record once in every epoch."""
-    scheme = mechanism.batches
-    return (
-        _over(mechanism, ShuffledBatches)
-        and isinstance(scheme, ShuffledBatches)
-        and scheme.examples_per_epoch == scheme.dataset_size
-    )
+def _is_whole(scheme: ShuffledBatches) -> bool:
+    """Whether every record is used once in every epoch."""
+    return scheme.examples_per_epoch == scheme.dataset_size
 
 
-def _shuffles_and_contracts(mechanism: LastIterate) -> bool:
+def _shuffles_and_contracts(mechanism: LastIterate[ShuffledBatches]) -> bool:
     """Steps that expand distances are refused: there an earlier use is not better than a later one."""
-    return _shuffles(mechanism) and _log_contraction(mechanism) <= 0.0
+    if mechanism.loss is None or not _is_whole(mechanism.batches):
+        return False
+    return _log_contraction(mechanism) <= 0.0
 
 
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE),
     source="bok2024 Section 4; chien2025; jiang2025",
-    applies=_shuffles_and_contracts,
+    applies=needs(
+        _shuffles_and_contracts,
+        "a known loss, every record in every epoch, and steps that do not expand",
+    ),
 )
-def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_shuffle_upper(
+    mechanism: LastIterate[ShuffledBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of shuffled batches: the place of a record in the last epoch is random and revealed.
 
     Given its place, q steps before the end, the record is as in deterministic batches. Where the order is
@@ -218,7 +230,6 @@ def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     of them.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, ShuffledBatches)
     period, size = scheme.steps_per_epoch, scheme.dataset_size
     rest = size - (period - 1) * scheme.batch_size  # in the last batch
     edges = np.unique(np.linspace(0, period, min(period, _MOST_POSITIONS) + 1).astype(int))
@@ -233,10 +244,10 @@ def contracting_shuffle_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     return ((released(pairs, weights), 1),)
 
 
-def _samples(mechanism: LastIterate) -> bool:
+def _samples(mechanism: LastIterate[PoissonBatches]) -> bool:
     """Poisson batches of known expected size, over losses that let a batch be larger than that."""
     return (
-        _over(mechanism, PoissonBatches)
+        mechanism.loss is not None
         and mechanism.batches.dataset_size is not None
         and mechanism.largest_fullness > 1.0
         and _log_contraction(mechanism, 0.0) < 0.0
@@ -247,9 +258,14 @@ def _samples(mechanism: LastIterate) -> bool:
 @bound(
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; altschuler2022; zhu2022 Theorem 11",
-    applies=_samples,
+    applies=needs(
+        _samples,
+        "a known loss, a known data set size, and steps that contract on nearly all batches",
+    ),
 )
-def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def contracting_poisson_upper(
+    mechanism: LastIterate[PoissonBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of Poisson batches: a window of sampled steps, and what came before as one Gaussian.
 
     Before the last w steps two runs are at most z moves apart: the diameter, or the sum of c^i over the
@@ -268,7 +284,6 @@ def contracting_poisson_upper(mechanism: LastIterate, adjacency: Adjacency) -> P
     how good the bound is. Chernoff bounds on batches and uses, c and all else are rounded up.
     """
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     window, share = _window(mechanism, adjacency)
     log_c = _log_contraction(mechanism, 0.0)
     move = _move(mechanism, adjacency)
@@ -320,10 +335,9 @@ def _reach(log_c: float, rate: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _window(mechanism: LastIterate, adjacency: Adjacency) -> tuple[int, float]:
+def _window(mechanism: LastIterate[PoissonBatches], adjacency: Adjacency) -> tuple[int, float]:
     """A good window, and a good share of the noise for what came before it; both are only choices."""
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     log_c, steps = _log_contraction(mechanism, 0.0), scheme.steps
     diameter, move = _diameter(mechanism, adjacency), _move(mechanism, adjacency)
     often = _reach(log_c, scheme.sample_rate, steps)
@@ -343,10 +357,9 @@ def _spread(scheme: PoissonBatches, steps: int, move: float) -> float:
     return min(steps * scheme.sample_rate**2 * grown, steps * move * move)
 
 
-def _chance_of_large_batch(mechanism: LastIterate) -> float:
+def _chance_of_large_batch(mechanism: LastIterate[PoissonBatches]) -> float:
     """A bound on the chance that some batch, with the record, is too large for its step to contract."""
     scheme = mechanism.batches
-    assert isinstance(scheme, PoissonBatches)
     assert scheme.dataset_size is not None
     size, rate = scheme.dataset_size, scheme.sample_rate
     if mechanism.largest_fullness == math.inf:
@@ -375,8 +388,8 @@ def _steps_released(mechanism: LastIterate, adjacency: Adjacency) -> tuple[Mecha
     "scales the noise",
     source="dong2022 Theorem 3.2",
     proof="",
-    yields_to=("full_batch_upper", "linear_losses_upper"),
     converts=_steps_released,
+    effort=Effort(yields_to=("full_batch_upper", "linear_losses_upper")),
 )
 def every_step_upper(
     mechanism: LastIterate, adjacency: Adjacency, pairs: PairCounts, width: float
@@ -391,7 +404,7 @@ def every_step_upper(
     "convex and steeply curved, which writes the result of every step into parameters that later steps "
     "magnify, so that the last iterate tells them all; and what attains the bound on every step",
     source="annamalai2024",
-    applies=lambda mechanism: mechanism.loss is None,
+    applies=needs(lambda mechanism: mechanism.loss is None, "a loss of which nothing is known"),
     converts=_steps_released,
 )
 def any_loss_lower(
@@ -431,39 +444,26 @@ def _log_variance(mechanism: LastIterate) -> float:
     noise = log_power_sum(2.0 * log_r, steps)
     if mechanism.start_deviation is None:
         return noise
-    assert mechanism.loss is not None
-    assert mechanism.learning_rate is not None
-    assert mechanism.batches.expected_batch_size is not None
+    loss, rate = _known(mechanism)
     # deviations of a step's noise, learning rate * multiplier * gradient norm / batch size
-    log_start = math.log(mechanism.start_deviation) + math.log(
-        mechanism.batches.expected_batch_size
-    )
-    for factor in (
-        mechanism.learning_rate,
-        mechanism.noise_multiplier,
-        mechanism.loss.gradient_norm,
-    ):
+    log_start = math.log(mechanism.start_deviation) + math.log(_batch_size(mechanism))
+    for factor in (rate, mechanism.noise_multiplier, loss.gradient_norm):
         log_start -= math.log(factor)
     return float(np.logaddexp(noise, 2.0 * (steps * log_r + log_start)))
 
 
-def _linear_mu(mechanism: LastIterate, adjacency: Adjacency) -> float:
+def _linear_mu(mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency) -> float:
     """mu of linear losses over deterministic batches, the record being in the last one of each epoch."""
     scheme = mechanism.batches
-    assert isinstance(scheme, DeterministicBatches)
     moved = log_power_sum(scheme.steps_per_epoch * _log_kept(mechanism), scheme.epochs)
     return _move(mechanism, adjacency) * math.exp(moved - 0.5 * _log_variance(mechanism))
 
 
-def _is_linear_and_fixed(mechanism: LastIterate) -> bool:
-    return _over(mechanism, DeterministicBatches) and _is_linear(mechanism)
-
-
 def _is_all_linear(mechanism: LastIterate) -> bool:
-    """Whether the losses of all records are linear, over deterministic batches."""
+    """Whether the losses of all records are linear, and stay so."""
     if mechanism.loss is None or mechanism.loss.smoothness > 0.0:
         return False
-    return _is_linear_and_fixed(mechanism)
+    return _is_linear(mechanism)
 
 
 @bound(
@@ -471,9 +471,11 @@ def _is_all_linear(mechanism: LastIterate) -> bool:
     holds_when=f"{STEPS}; no gradient depends on the parameters; the start is fixed, or normal with at "
     "least the stated deviation in every direction, and secret",
     source="dong2022 Theorem 2.7",
-    applies=_is_all_linear,
+    applies=needs(_is_all_linear, f"{LINEAR_STEPS} that are linear"),
 )
-def linear_losses_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def linear_losses_upper(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Upper side of losses that are linear in the parameters, over deterministic batches: it is attained.
 
         mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
@@ -500,9 +502,11 @@ def linear_losses_upper(mechanism: LastIterate, adjacency: Adjacency) -> PairCou
     adjacency=EVERY_NOTION,
     source="bok2024 Section 4; dong2022 Theorem 2.7",
     proof="",
-    applies=_is_linear_and_fixed,
+    applies=needs(_is_linear, LINEAR_STEPS),
 )
-def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def penalized_linear_lower(
+    mechanism: LastIterate[DeterministicBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of deterministic batches: a linear loss with the penalty has a Gaussian last iterate.
 
         mu = (sum over uses of r^q) / sqrt(V) / s,   r = 1 - learning rate * regularization,
@@ -515,17 +519,20 @@ def penalized_linear_lower(mechanism: LastIterate, adjacency: Adjacency) -> Pair
     return ((GaussianPair(_linear_mu(mechanism, adjacency) * (1.0 - 1e-11)), 1),)
 
 
-def _is_linear_and_sampled(mechanism: LastIterate) -> bool:
-    drawn = _over(mechanism, PoissonBatches) or _shuffles(mechanism)
+def _is_linear_and_sampled(mechanism: LastIterate[PoissonBatches | ShuffledBatches]) -> bool:
+    scheme = mechanism.batches
+    drawn = isinstance(scheme, PoissonBatches) or _is_whole(scheme)
     return drawn and _is_linear(mechanism)
 
 
 @bound(
     adjacency=(Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE),
     source="bok2024 Section 4; choquette2024",
-    applies=_is_linear_and_sampled,
+    applies=needs(_is_linear_and_sampled, f"every record in an epoch, {LINEAR_STEPS}"),
 )
-def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency) -> PairCounts:
+def penalized_linear_sampled_lower(
+    mechanism: LastIterate[PoissonBatches | ShuffledBatches], adjacency: Adjacency
+) -> PairCounts:
     """Lower side of Poisson and shuffled batches: a linear loss with the penalty, used at random steps.
 
         N(W, V) against N(0, V),   W = sum over uses of r^q / s,
@@ -540,7 +547,6 @@ def penalized_linear_sampled_lower(mechanism: LastIterate, adjacency: Adjacency)
     if isinstance(scheme, PoissonBatches):
         uses = bernoulli_uses(scheme.sample_rate, scheme.steps, math.exp(log_r))
     else:
-        assert isinstance(scheme, ShuffledBatches)
         uses = shuffled_uses(scheme, log_r)
     deviation = math.exp(0.5 * _log_variance(mechanism))
     return ((quadratic_pair(uses, 1.0 / mechanism.noise_multiplier / deviation), 1),)

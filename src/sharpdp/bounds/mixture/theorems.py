@@ -5,10 +5,10 @@ Laws are known point by point, or are normal laws somewhere on the line.
 
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
+from sharpdp.bounds.registry import Bound, Effort, PairCounts, bounds_for, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
-from sharpdp.errors import Unsupported
+from sharpdp.errors import Inapplicable, Unsupported
 from sharpdp.mechanisms import Adjacency, Mechanism, Mixture, NormalPair
 from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.pairs.line_densities import (
@@ -50,7 +50,7 @@ normal_bound = partial(
     "round",
     attained_when="the two inputs in question occur, in every round",
     source="blackwell1953; wang2023 Lemma 3.1",
-    applies=lambda mechanism: mechanism.finite,
+    applies=needs(lambda mechanism: mechanism.finite, "components that are pmfs"),
 )
 def mixture_tight(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Both sides of a mixture of pmfs: the law of what is seen.
@@ -83,6 +83,9 @@ def _hidden_normals(mechanism: Mixture) -> bool:
     return mechanism.normal and mechanism.index == "hidden"
 
 
+NORMALS = needs(_hidden_normals, "normal laws and a hidden index")
+
+
 def _usable(part: Mechanism, adjacency: Adjacency, side: Side) -> Bound | None:
     """The first proved bound on one part of a component."""
     candidates = bounds_for(part, adjacency)
@@ -102,12 +105,16 @@ def _component_bounds(mechanism: Mixture, adjacency: Adjacency, side: Side) -> t
     return tuple(dict.fromkeys(every))
 
 
+_in_parts = needs(
+    lambda mechanism: not (mechanism.finite or _hidden_normals(mechanism)),
+    "components other than pmfs, or normal laws of a hidden index",
+)
 released_bound = partial(bound, rests_on=_component_bounds)
 
 
 @released_bound(
     holds_when="the index is drawn whatever the data are, and each component within its own bound",
-    applies=lambda mechanism: not (mechanism.finite or _hidden_normals(mechanism)),
+    applies=_in_parts,
 )
 def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Upper side of any mixture: the index and the result of the component that was drawn.
@@ -137,26 +144,18 @@ def released_index_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     return ((released(pairs, mechanism.weights), 1),)
 
 
-def _has_lower(mechanism: Mixture) -> bool:
-    """True if the index is told, or tells nothing, and every component attains a pair."""
-    drawn = {
-        component
-        for component, w in zip(mechanism.components, mechanism.weights, strict=True)
-        if w > 0.0
-    }
-    if mechanism.finite or _hidden_normals(mechanism):
-        return False
+def _tells_no_more(mechanism: Mixture) -> str | None:
+    """A reason unless the index is told, or tells nothing."""
+    weighted = zip(mechanism.components, mechanism.weights, strict=True)
+    drawn = {component for component, weight in weighted if weight > 0.0}
     if mechanism.index == "hidden" and len(drawn) > 1:
-        return False
-    notion = mechanism.adjacency()
-    return all(
-        _only_pair(component, notion, Side.LOWER) is not None for component in mechanism.components
-    )
+        return "needs an index that is told, or tells nothing"
+    return _in_parts(mechanism)
 
 
 @released_bound(
     attained_when="the index is released, or tells nothing; one pair of data sets attains all components",
-    applies=_has_lower,
+    applies=_tells_no_more,
 )
 def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of a mixture whose index is released: what the components attain, with their weights.
@@ -172,6 +171,8 @@ def released_index_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
     """
     candidates = (_only_pair(part, adjacency, Side.LOWER) for part in mechanism.components)
     pairs = [pair for pair in candidates if pair is not None]
+    if len(pairs) < len(mechanism.components):
+        raise Inapplicable("some component attains no pair")
     return ((released(pairs, mechanism.weights), 1),)
 
 
@@ -193,7 +194,9 @@ def _only_pair(component: Mechanism, adjacency: Adjacency, side: Side) -> Pair |
 @normal_bound(
     attained_when="these two inputs occur, in every round",
     source="dong2022 Theorem 2.7; balle2018 Theorem 8",
-    applies=lambda mechanism: mechanism.deviation == mechanism.other_deviation,
+    applies=needs(
+        lambda mechanism: mechanism.deviation == mechanism.other_deviation, "equal deviations"
+    ),
 )
 def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Both sides of two normal laws of one deviation: N(mu, 1) against N(0, 1).
@@ -211,7 +214,7 @@ def normal_pair_tight(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
     return ((GaussianPair(mu), 1),)
 
 
-@normal_bound(yields_to=("normal_pair_tight",))
+@normal_bound(effort=Effort(yields_to=("normal_pair_tight",)))
 def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Upper side of two normal laws of different deviations: cells of the line, spread to their ends.
 
@@ -220,7 +223,7 @@ def normal_pair_upper(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.UPPER), 1),)
 
 
-@normal_bound(yields_to=("normal_pair_tight",))
+@normal_bound(effort=Effort(yields_to=("normal_pair_tight",)))
 def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts:
     """Lower side of two normal laws of different deviations: which cell of the line was hit.
 
@@ -229,7 +232,7 @@ def normal_pair_lower(mechanism: NormalPair, adjacency: Adjacency) -> PairCounts
     return ((_pair((mechanism,), (1.0,), (1.0,), Side.LOWER), 1),)
 
 
-@bound(holds_when=HIDDEN, source="blackwell1953", applies=_hidden_normals)
+@bound(holds_when=HIDDEN, source="blackwell1953", applies=NORMALS)
 def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Upper side of normal laws mixed with a hidden index: cells of the line, spread to their ends.
 
@@ -249,7 +252,7 @@ def hidden_normals_upper(mechanism: Mixture, adjacency: Adjacency) -> PairCounts
 @bound(
     attained_when="the components have these normal distributions on two neighbors",
     source="blackwell1953",
-    applies=_hidden_normals,
+    applies=NORMALS,
 )
 def hidden_normals_lower(mechanism: Mixture, adjacency: Adjacency) -> PairCounts:
     """Lower side of normal laws mixed with a hidden index: which cell of the line was hit.

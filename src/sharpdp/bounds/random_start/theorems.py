@@ -11,7 +11,7 @@ from sharpdp.bounds.published import formula
 from sharpdp.bounds.random_start.gaussian_mixture import gaussian_mixture_pair
 from sharpdp.bounds.random_start.hidden_start_pair import HiddenStart
 from sharpdp.bounds.random_start.sensitivity_law import cells_of, record_cells
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
@@ -39,6 +39,10 @@ def _is_instance(mechanism: RandomlyInitializedGD) -> bool:
     return mechanism.claim == "instance"
 
 
+def _is_known_step(mechanism: RandomlyInitializedGD) -> bool:
+    return mechanism.initialization == "public" and _is_instance(mechanism) and mechanism.steps == 1
+
+
 def _has_fixed_record(mechanism: RandomlyInitializedGD) -> bool:
     """True if the claim is about all records of a step of logistic regression from a known start."""
     worst_case = mechanism.initialization == "public" and mechanism.claim == "worst-case"
@@ -57,7 +61,10 @@ def _is_bounded_later(mechanism: RandomlyInitializedGD) -> bool:
     "the random start amplifies nothing",
     attained_when="other records cancel the start, and the record in question is far away",
     source="dong2022 Theorem 2.7; wang2023 Section 5",
-    applies=lambda mechanism: mechanism.amplifies_nothing,
+    applies=needs(
+        lambda mechanism: mechanism.amplifies_nothing,
+        "arbitrary records, which the start does not hide",
+    ),
 )
 def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Both sides of clipped least squares over arbitrary records: the noise against the clipping norm.
@@ -82,8 +89,10 @@ def clipping_norm_tight(mechanism: RandomlyInitializedGD, adjacency: Adjacency) 
     holds_when="the start is drawn as stated, whatever the data, and used for one run; claimed for "
     "an instance: for this data set and this neighbor only, nothing is promised for other records; "
     "claimed for the worst case: the sensitivity is the largest over all neighbors at each start",
-    applies=_is_bounded_later,
-    yields_to=("hidden_start_upper",),
+    applies=needs(
+        _is_bounded_later, "a start that amplifies, and later steps of bounded sensitivity"
+    ),
+    effort=Effort(yields_to=("hidden_start_upper",)),
 )
 def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Upper side by releasing the start: Gaussian pairs at distance m = sensitivity / noise deviation.
@@ -111,9 +120,7 @@ def released_start_upper(mechanism: RandomlyInitializedGD, adjacency: Adjacency)
 @bound(
     adjacency=Adjacency.NEIGHBORS,
     attained_when="the attacker knows the start, and the two data sets differ by the given sensitivity",
-    applies=lambda mechanism: (
-        mechanism.initialization == "public" and _is_instance(mechanism) and mechanism.steps == 1
-    ),
+    applies=needs(_is_known_step, "one step from a public start, for an instance"),
 )
 def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side for a known start: the same Gaussian pairs, which are what the attacker sees.
@@ -131,7 +138,9 @@ def public_start_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -
 
 @bound(
     attained_when="the attacker knows the start, and the record in question has the largest margin",
-    applies=_has_fixed_record,
+    applies=needs(
+        _has_fixed_record, "one step of logistic regression from a public start, for all records"
+    ),
 )
 def fixed_record_lower(mechanism: RandomlyInitializedGD, adjacency: Adjacency) -> PairCounts:
     """Lower side of logistic regression over all records: one of them, with x y = margin.
@@ -178,7 +187,10 @@ def _hidden_pair(mechanism: RandomlyInitializedGD, side: Side) -> Pair:
 hidden_bound = partial(
     bound,
     source="wang2023 Section 5; blackwell1953",
-    applies=lambda mechanism: _hidden_start(mechanism) is not None,
+    applies=needs(
+        lambda mechanism: _hidden_start(mechanism) is not None,
+        "least squares on a known number of points, from a hidden start, and laws that are not too long",
+    ),
 )
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.curves.renyi.conversion import epsilon_from
 from sharpdp.curves.tradeoff.curve import LARGEST_EPSILON, TradeoffCurve
@@ -71,7 +71,11 @@ bound = partial(
 )
 
 
-@bound(applies=lambda mechanism: isinstance(mechanism.repetitions, str))
+@bound(
+    applies=needs(
+        lambda mechanism: isinstance(mechanism.repetitions, str), "a random number of runs"
+    )
+)
 def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     """Upper side of the best of a random number of runs, by the privacy profile of one run.
 
@@ -107,7 +111,10 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
 
 
 @bound(
-    applies=lambda mechanism: mechanism.repetitions in ("geometric", "negative-binomial"),
+    applies=needs(
+        lambda mechanism: mechanism.repetitions in ("geometric", "negative-binomial"),
+        "a geometric or negative-binomial number of runs",
+    ),
     source="papernot2022 Theorem 2, converted by asoodeh2020 Theorem 3",
     proof="",
     attained_when="",
@@ -123,7 +130,7 @@ def random_repetitions_moments_upper(mechanism: BestOf, adjacency: Adjacency) ->
 
 
 @bound(
-    applies=lambda mechanism: mechanism.repetitions == "poisson",
+    applies=needs(lambda mechanism: mechanism.repetitions == "poisson", "a Poisson number of runs"),
     source="papernot2022 Theorem 6, converted by asoodeh2020 Theorem 3",
     attained_when="",
 )
@@ -177,7 +184,11 @@ class SelectionDivergences:
         return np.asarray(np.fmin(moments(self.mechanism, self.adjacency, orders), later))
 
 
-@bound(applies=lambda mechanism: isinstance(mechanism.repetitions, int))
+@bound(
+    applies=needs(
+        lambda mechanism: isinstance(mechanism.repetitions, int), "a fixed number of runs"
+    )
+)
 def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     """Upper side of the best of a fixed number of runs: all of them, composed.
 
@@ -192,7 +203,12 @@ def fixed_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCoun
     return _with_divergences(pair, mechanism, adjacency)
 
 
-@bound(applies=lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism))
+@bound(
+    applies=needs(
+        lambda mechanism: mechanism.repetitions == "geometric" or _is_few(mechanism),
+        "a geometric number of runs, or 64 at most",
+    )
+)
 def ranked_by_likelihood_lower(mechanism: BestOf, adjacency: Adjacency) -> PairCounts:
     """Lower side of the best of a geometric or a fixed number of runs: the score is the likelihood ratio.
 

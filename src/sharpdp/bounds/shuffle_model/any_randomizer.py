@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts, bound, needs
 from sharpdp.bounds.shuffle_model.all_datasets import some_datasets
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import split_coins
@@ -34,14 +34,16 @@ def _may_split(mechanism: ShuffledReports) -> bool:
     return few and _is_unknown(mechanism)
 
 
-response_bound = partial(bound, proof="shuffle-proof", applies=_is_unknown)
+UNKNOWN = "a randomizer of which only the local epsilon is known"
+
+response_bound = partial(bound, proof="shuffle-proof", applies=needs(_is_unknown, UNKNOWN))
 
 
 @bound(
     holds_when="all users of a round run the same local_epsilon-DP randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=lambda mechanism: mechanism.randomizer != "individual",
+    applies=needs(lambda mechanism: mechanism.randomizer != "individual", "one randomizer for all"),
 )
 def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate 2/(E + 1), for any randomizer that all users share.
@@ -65,7 +67,7 @@ def shared_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
 @bound(
     holds_when="records are mixed first, each is reported by a local_epsilon-DP randomizer of its place",
     source="feldman2021 Theorem 3.1",
-    applies=lambda mechanism: mechanism.randomizer == "individual",
+    applies=needs(lambda mechanism: mechanism.randomizer == "individual", "individual randomizers"),
 )
 def individual_clones_upper(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Upper side by the pair with clone rate e^-local_epsilon, for adaptive, individual randomizers.
@@ -105,7 +107,7 @@ def binary_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCount
     attained_when="the randomizer is binary randomized response, and the others hold the zeros and ones "
     "with which the two records are told apart most easily, in every round",
     source="warner1965; blackwell1953",
-    applies=_may_split,
+    applies=needs(_may_split, f"{UNKNOWN}, and few data sets of zeros and ones"),
 )
 def split_response_lower(mechanism: ShuffledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where some others hold 0 and some hold 1.

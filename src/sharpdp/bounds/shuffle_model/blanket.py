@@ -23,7 +23,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
@@ -123,7 +123,9 @@ def _rough(mechanism: AnyReports, _: Adjacency) -> PairCounts:
     return _dominating(mechanism, ROUGH)
 
 
-shuffled_bound = partial(bound, applies=_has_known_blanket)
+shuffled_bound = partial(
+    bound, applies=needs(_has_known_blanket, "a known blanket, and at most 1e9 users")
+)
 
 
 @shuffled_bound(
@@ -132,12 +134,12 @@ shuffled_bound = partial(bound, applies=_has_known_blanket)
     holds_when="users are drawn without replacement; those of a round run the same randomizer with this "
     "blanket",
     proof="shuffle-proof",
-    rough=_rough,
+    effort=Effort(rough=_rough),
 )
 @shuffled_bound(
     of=ShuffledReports,
     holds_when="all users of a round run the same local_epsilon-DP randomizer with this blanket",
-    rough=_rough,
+    effort=Effort(rough=_rough),
 )
 def blanket_shuffled_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports whose randomizer has a known blanket.
@@ -197,8 +199,11 @@ def _above(randomizer: BlanketRandomizer, users: int, rate: float, coarseness: f
     pair = _by_few_revealing(randomizer, users, rate, Side.UPPER)
     if pair is not None:
         return pair
-    # a smaller share than a thousandth of a report in a cap on average is no easier
-    return dominating((_kinds_above(randomizer, users, rate, 1e-3 / users),), coarseness)
+    kinds = _kinds_above(randomizer, users, rate)
+    if listed(kinds, Side.UPPER) is None:
+        # sums with a smaller share than a thousandth of a report in a cap on average are no easier
+        kinds = _kinds_above(randomizer, users, rate, 1e-3 / users)
+    return dominating((kinds,), coarseness)
 
 
 def _kinds_above(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import PairCounts, bound, needs
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import LARGEST_NOISY
 from sharpdp.bounds.shuffle_model.known_randomizer import fixed_others_lower
@@ -55,7 +55,7 @@ def _has_moderate_noise(mechanism: ShuffledBlocks) -> bool:
     attained_when="the noise is Laplace noise on sums that fill their range; the unit is a block, or "
     "blocks have one record",
     source="balle2019 Section 5",
-    applies=_has_moderate_noise,
+    applies=needs(_has_moderate_noise, "whole blocks, and moderate noise"),
 )
 def shuffled_blocks_lower(mechanism: ShuffledBlocks, adjacency: Adjacency) -> PairCounts:
     """Lower side by Laplace noise on a number that is at one or the other end of its range.

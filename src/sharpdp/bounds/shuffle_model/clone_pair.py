@@ -31,7 +31,7 @@ from sharpdp.numerics.counts import (
     tail_error,
 )
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log1mexp, log_diff
-from sharpdp.pairs.pair import SymmetricPair
+from sharpdp.pairs.pair import Hints, SymmetricPair
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,15 @@ class ShufflePair(SymmetricPair):
         return 64.0 * UNIT_ROUNDOFF * float(np.tanh(0.5 * self.local_epsilon))
 
     @property
-    def smallest_threshold(self) -> float:
-        # a small share of the standard deviation of the loss
+    def hints(self) -> Hints:
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(1.0 + self.users * self.rate)
-        return float(2.0**-14 * deviation)
-
-    def for_composition(self) -> ShufflePair:
-        # instead of 1e-7, where one round is all there is
-        return replace(self, error=max(self.error, 2e-5))
-
-    def for_planning(self) -> ShufflePair:
-        return replace(self, error=1e-3)
+        return Hints(
+            # instead of 1e-7, where one round is all there is
+            composition=lambda: replace(self, error=max(self.error, 2e-5)),
+            planning=lambda: replace(self, error=1e-3),
+            # a small share of the standard deviation of the loss
+            smallest_threshold=float(2.0**-14 * deviation),
+        )
 
     def call_and_tails(self, loss: Array) -> Array:
         left, log_weight = _blocks(self.users, self.rate, self.error)

@@ -36,7 +36,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.all_datasets import MOST_USERS, worst_binary_crowd
 from sharpdp.bounds.shuffle_model.counts_of_groups import (
@@ -99,6 +99,9 @@ def _question(mechanism: ReportsOfGroup) -> tuple[Groups, int, float]:
     return others, run.categories, mechanism.local_epsilon
 
 
+ANSWERS = "randomized response of all users, 1e9 at most"
+
+
 def _answers_known(mechanism: ReportsOfGroup) -> bool:
     """True if everybody answers by randomized response, and few enough users to tell them apart."""
     return mechanism.groups.categories is not None and sum(mechanism.groups.users) <= 10**9
@@ -113,8 +116,8 @@ def _rough(mechanism: ReportsOfGroup, _: Adjacency) -> PairCounts:
     "independently, with the local epsilon of their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_answers_known,
-    rough=_rough,
+    applies=needs(_answers_known, ANSWERS),
+    effort=Effort(rough=_rough),
 )
 def group_blanket_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Upper side of one group's randomized response: uniform reports of all groups hide its users.
@@ -145,7 +148,7 @@ def _few_binary(mechanism: ReportsOfGroup) -> bool:
     "local epsilon of their group",
     source="warner1965",
     proof="shuffle-proof",
-    applies=_few_binary,
+    applies=needs(_few_binary, "binary randomized response by few users of two groups at most"),
 )
 def group_crowds_upper(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Upper side of one group's binary randomized response: the worst of all crowds, taken in groups.
@@ -214,7 +217,7 @@ def _others_law(mechanism: ReportsOfGroup) -> Groups:
     "of the two if there are no more, in every round",
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_has_short_law,
+    applies=needs(_has_short_law, f"{ANSWERS}, in few groups"),
 )
 def group_others_lower(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairCounts:
     """Lower side of one group's randomized response: all other users hold one record.
@@ -237,16 +240,23 @@ def group_others_lower(mechanism: ReportsOfGroup, adjacency: Adjacency) -> PairC
 def _below(others: Groups, categories: int, epsilon: float) -> AtomicPair:
     """A pair that is attained by a report of this local epsilon among those of others."""
     counts, masses, error = law_of_sum(others)
+    most = sum(users for users, _ in others)
     rare = _uniform(epsilon, categories) / categories
     often = math.exp(epsilon) * rare
     if categories == 2:
-        return _ones_below(masses, often, rare, error)
-    return _counts_below(counts, masses, often, rare, error)
+        return _ones_below(counts, masses, most, often, rare, error)
+    return _counts_below(counts, masses, most, often, rare, error)
 
 
-def _ones_below(masses: Array, often: float, rare: float, error: float) -> AtomicPair:
-    """How often the answer occurs that the others do not hold, if the victim holds theirs, or not."""
-    before, here = np.append(0.0, masses), np.append(masses, 0.0)
+def _ones_below(
+    counts: Array, masses: Array, most: int, often: float, rare: float, error: float
+) -> AtomicPair:
+    """How often the answer occurs that the others do not hold, if the victim holds theirs, or not.
+
+    A result next to a count that is left out would lack some of its mass, and reveal too much.
+    """
+    whole = slice(int(counts[0] > 0), masses.size + int(counts[-1] == most))
+    before, here = np.append(0.0, masses)[whole], np.append(masses, 0.0)[whole]
     p, q = often * here + rare * before, rare * here + often * before
     pair = AtomicPair.from_rounded_pmfs(p, q)
     return replace(
@@ -255,12 +265,12 @@ def _ones_below(masses: Array, often: float, rare: float, error: float) -> Atomi
 
 
 def _counts_below(
-    counts: Array, masses: Array, often: float, rare: float, error: float
+    counts: Array, masses: Array, most: int, often: float, rare: float, error: float
 ) -> AtomicPair:
     """The counts of two categories that the others do not hold."""
     log_q, losses = [], []
     neither = max(1.0 - often - rare, 0.0)
-    for total, without, with_victim in _totals(counts, masses):
+    for total, without, with_victim in _totals(counts, masses, most):
         if total == 0:
             continue
         away = _COINS * 0.5 * math.sqrt(total) + 1.0
@@ -279,8 +289,11 @@ def _counts_below(
     return pair_from_halves(calls, calls, side=Side.LOWER)
 
 
-def _totals(counts: Array, masses: Array) -> list[tuple[int, float, float]]:
-    """Ends of blocks of N, and their probabilities without and with the victim's report among N."""
+def _totals(counts: Array, masses: Array, most: int) -> list[tuple[int, float, float]]:
+    """Ends of blocks of N, and their probabilities without and with the victim's report among N.
+
+    Blocks with counts that are left out would lack some of the first, and are left out as well.
+    """
     first, last = int(counts[0]), int(counts[-1]) + 1
     cells = (last - first + 1) * (_COINS * 0.5 * math.sqrt(last) + 1.0)
     width = max(math.ceil(cells / MOST_CELLS), 1)
@@ -288,7 +301,9 @@ def _totals(counts: Array, masses: Array) -> list[tuple[int, float, float]]:
     here = np.searchsorted(ends, counts)
     without = np.bincount(here, masses, ends.size)
     with_victim = np.bincount(np.searchsorted(ends, counts + 1.0), masses, ends.size)
-    return list(zip(ends.tolist(), without.tolist(), with_victim.tolist(), strict=True))
+    whole = ends.size if counts[-1] == most else int(np.sum(ends <= counts[-1]))
+    columns = (each[:whole].tolist() for each in (ends, without, with_victim))
+    return list(zip(*columns, strict=True))
 
 
 def _merged(losses: Array, log_q: Array) -> CallSide:
@@ -375,16 +390,16 @@ def _rough_worst(run: ShuffledGroups, _: Adjacency) -> PairCounts:
     "their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_are_unknown,
-    rough=_rough_worst,
+    applies=needs(_are_unknown, "randomizers of which only the local epsilons are known"),
+    effort=Effort(rough=_rough_worst),
 )
 @register(
     holds_when="all users answer by randomized response with the same categories, each once and "
     "independently, with the local epsilon of their group",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=_answer_one_question,
-    rough=_rough_worst,
+    applies=needs(_answer_one_question, ANSWERS),
+    effort=Effort(rough=_rough_worst),
 )
 def worst_group_upper(run: ShuffledGroups, adjacency: Adjacency) -> PairCounts:
     """Upper side of reports of several groups: the worst of the pairs that dominate what each sends.
@@ -424,13 +439,13 @@ answers_bound = partial(
     register,
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_have_short_laws,
+    applies=needs(_have_short_laws, f"{ANSWERS}, in few groups"),
 )
 lone_bound = partial(
     register,
     source="warner1965; kairouz2016",
     proof="shuffle-proof",
-    applies=_are_unknown,
+    applies=needs(_are_unknown, "randomizers of which only the local epsilons are known"),
 )
 _HELD = (
     "it holds either of two records and all others hold a third, or one of the two if there are no more, "

@@ -14,7 +14,7 @@ those takes its place.
 
 from functools import partial
 
-from sharpdp.bounds.registry import PairCounts
+from sharpdp.bounds.registry import Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.known_pairs import (
     ROUGH,
@@ -64,10 +64,20 @@ sampled_bound = partial(
     proof="shuffle-proof",
 )
 
+OWN_BLANKET = needs(
+    has_own_blanket, "a known randomizer other than binary, with few kinds of pairs of records"
+)
+ALL_DATASETS = needs(has_few_datasets, "a table as randomizer, and all its data sets gone through")
+ROWS = "known chances of all reports"
+
 others_bound = partial(
     register, source="balle2019 Section 5; girgis2021 Theorem 2 for users who are drawn"
 )
-dataset_bound = partial(register, source="blackwell1953", applies=has_some_datasets)
+dataset_bound = partial(
+    register,
+    source="blackwell1953",
+    applies=needs(has_some_datasets, "a table as randomizer, and few enough data sets"),
+)
 
 
 def _blanket(mechanism: AnyReports, coarseness: float = 1.0) -> PairCounts:
@@ -82,10 +92,10 @@ def _rough_blanket(mechanism: AnyReports, _: Adjacency) -> PairCounts:
 @sampled_bound(
     name="sampled_own_blanket_upper",
     source="balle2019 Lemma 5.3",
-    applies=has_own_blanket,
-    rough=_rough_blanket,
+    applies=OWN_BLANKET,
+    effort=Effort(rough=_rough_blanket),
 )
-@bound(source="balle2019 Lemma 5.3", applies=has_own_blanket, rough=_rough_blanket)
+@bound(source="balle2019 Lemma 5.3", applies=OWN_BLANKET, effort=Effort(rough=_rough_blanket))
 def own_blanket_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled reports of a known randomizer: its own blanket hides one user.
 
@@ -124,7 +134,7 @@ def _has_no_exact_pair(mechanism: AnyReports) -> bool:
 
 @others_bound(
     attained_when="one user holds either of two records and all others hold a third, in every round",
-    applies=_has_no_exact_pair,
+    applies=needs(_has_no_exact_pair, f"{ROWS}, which no exact pair covers"),
 )
 def fixed_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all other users hold one record r.
@@ -159,7 +169,10 @@ def fixed_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCount
     attained_when="one user holds either of two records and all others hold the one that makes the "
     "largest loss most likely, in every round",
     # for two equal categories it does not matter what others hold who all hold the same
-    applies=lambda mechanism: has_known_rows(mechanism) and not is_response(mechanism, 2),
+    applies=needs(
+        lambda mechanism: has_known_rows(mechanism) and not is_response(mechanism, 2),
+        f"{ROWS}, other than binary randomized response",
+    ),
 )
 def sure_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled reports of a known randomizer: all others hold what the victim may hold.
@@ -187,8 +200,8 @@ def sure_others_lower(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts
     return ((sure_others(reports, rate), reports.rounds),)
 
 
-@sampled_bound(name="sampled_every_dataset_upper", applies=has_few_datasets)
-@bound(applies=has_few_datasets)
+@sampled_bound(name="sampled_every_dataset_upper", applies=ALL_DATASETS)
+@bound(applies=ALL_DATASETS)
 def every_dataset_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of few shuffled reports of a known randomizer: the worst of all data sets.
 
@@ -222,8 +235,8 @@ def every_dataset_upper(mechanism: AnyReports, adjacency: Adjacency) -> PairCoun
     holds_when="all users of a round answer by binary randomized response, each once and independently",
     source="warner1965",
     proof="shuffle-proof",
-    applies=has_binary_reports,
-    yields_to=("every_dataset_upper",),
+    applies=needs(has_binary_reports, "binary randomized response, and not too many users"),
+    effort=Effort(yields_to=("every_dataset_upper",)),
 )
 def binary_crowds_upper(mechanism: ShuffledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of binary randomized response: the worst of all crowds, taken in groups.

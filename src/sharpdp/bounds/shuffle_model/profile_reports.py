@@ -29,6 +29,7 @@ from sharpdp.bounds.shuffle_model.likelihood_ratio_sums import (
     thresholds,
 )
 from sharpdp.bracket import Side
+from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms.shuffle import LocalProfile
 from sharpdp.numerics.special import Array, log_diff, safe_log
 from sharpdp.pairs.finite import AtomicPair
@@ -211,7 +212,8 @@ def attained_profile(
     All others hold the second record, or the first one.
     """
     pair = attained_pair(randomizer)
-    assert pair is not None
+    if pair is None:
+        raise Inapplicable("no pair with finitely many outcomes is known from below")
     return _with_others(pair if held == "second" else pair.reverse(), users, rate, coarseness)
 
 

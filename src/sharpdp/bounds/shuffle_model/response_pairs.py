@@ -24,7 +24,7 @@ share of about 1/N (DifferencePair).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -44,7 +44,7 @@ from sharpdp.numerics.counts import (
 )
 from sharpdp.numerics.kept_columns import KeptColumns
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_mixture
-from sharpdp.pairs.pair import ACCURACY, Pair, SymmetricPair
+from sharpdp.pairs.pair import ACCURACY, Hints, Pair, SymmetricPair
 
 __all__ = ["BinaryResponsePair", "DifferencePair", "ThreeCountsPair", "ternary_pair"]
 
@@ -85,9 +85,10 @@ class BinaryResponsePair(Pair):
         return 64.0 * UNIT_ROUNDOFF * min(self.local_epsilon, 1.0)
 
     @property
-    def smallest_threshold(self) -> float:
+    def hints(self) -> Hints:
         # a small share of the standard deviation of the loss
-        return float(2.0**-14 * np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users))
+        deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
+        return Hints(smallest_threshold=float(2.0**-14 * deviation))
 
     @property
     def _rate(self) -> float:
@@ -217,10 +218,10 @@ class _TernaryPair(SymmetricPair):
         return float(log_mixture(self.rate, self.local_epsilon))
 
     @property
-    def smallest_threshold(self) -> float:
+    def hints(self) -> Hints:
         # a small share of the standard deviation of the loss
         deviation = np.tanh(0.5 * self.local_epsilon) / np.sqrt(self.users)
-        return float(2.0**-14 * self.rate * deviation)
+        return Hints(smallest_threshold=float(2.0**-14 * self.rate * deviation))
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,11 @@ class ThreeCountsPair(_TernaryPair):
         # b* carries a few units, as if the threshold did
         return 64.0 * UNIT_ROUNDOFF * min(self.largest, 1.0)
 
-    def for_planning(self) -> _TernaryPair:
+    @property
+    def hints(self) -> Hints:
+        return replace(super().hints, planning=self._planned)
+
+    def _planned(self) -> _TernaryPair:
         # of few reports the difference tells less than the counts
         if 2.0 * _each(self.local_epsilon) * self.users < _MANY_REPORTS:
             return self

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sharpdp.bounds.registry import PairCounts, bound
+from sharpdp.bounds.registry import Effort, PairCounts, bound, needs
 from sharpdp.bounds.shuffle_model.any_randomizer import individual_clones_upper, shared_clones_upper
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bounds.shuffle_model.known_pairs import ROUGH, drawn_rate
@@ -46,7 +46,7 @@ def _with_clones(
 individual_bound = partial(
     bound,
     holds_when="users are drawn without replacement; each place has its own randomizer",
-    applies=_is_individual,
+    applies=needs(_is_individual, "individual randomizers"),
 )
 
 
@@ -54,9 +54,11 @@ individual_bound = partial(
     holds_when="users are drawn without replacement; those of a round run the same randomizer",
     source="balle2019 Lemma 5.3",
     proof="shuffle-proof",
-    applies=lambda mechanism: not _is_individual(mechanism),
-    yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
-    rough=partial(_with_clones, shared_clones_upper, coarseness=ROUGH),
+    applies=needs(lambda mechanism: not _is_individual(mechanism), "one randomizer for all"),
+    effort=Effort(
+        rough=partial(_with_clones, shared_clones_upper, coarseness=ROUGH),
+        yields_to=("sampled_own_blanket_upper", "sampled_blanket_upper"),
+    ),
 )
 def sampled_shared_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `shared_clones_upper`, with users who are drawn.
@@ -99,7 +101,7 @@ def sampled_individual_clones_upper(mechanism: SampledReports, adjacency: Adjace
 @individual_bound(
     source="feldman2021 Theorem 3.1",
     proof="shuffle-proof",
-    rough=partial(_with_clones, individual_clones_upper, coarseness=ROUGH),
+    effort=Effort(rough=partial(_with_clones, individual_clones_upper, coarseness=ROUGH)),
 )
 def drawn_individual_clones_upper(mechanism: SampledReports, adjacency: Adjacency) -> PairCounts:
     """Upper side by the clones of `individual_clones_upper`, with users who are drawn.
@@ -145,7 +147,9 @@ def _drawn(pair: Pair, rate: float, coarseness: float = 1.0) -> Pair:
 @bound(
     attained_when="the randomizer is binary randomized response",
     source="warner1965; girgis2021 Theorem 2",
-    applies=partial(_may_be_response, 2),
+    applies=needs(
+        partial(_may_be_response, 2), "a randomizer that may be binary randomized response"
+    ),
 )
 def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by binary randomized response where everyone but the victim holds 0.
@@ -170,7 +174,9 @@ def sampled_binary_response_lower(mechanism: SampledReports, _: Adjacency) -> Pa
     attained_when="the randomizer is randomized response with three categories",
     source="kairouz2016",
     proof="shuffle-proof",
-    applies=partial(_may_be_response, 3),
+    applies=needs(
+        partial(_may_be_response, 3), "a randomizer that may be ternary randomized response"
+    ),
 )
 def sampled_ternary_response_lower(mechanism: SampledReports, _: Adjacency) -> PairCounts:
     """Lower side by ternary randomized response where all but the victim hold the third symbol.

@@ -6,7 +6,7 @@ likelihood ratios X and Y of one report become 1 - g + g X and 1 - g + g Y, as i
 
 from functools import partial
 
-from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
+from sharpdp.bounds.registry import Bound, Effort, PairCounts, bounds_for, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffle_model.gaussian_reports import (
     attained_noise,
@@ -15,7 +15,6 @@ from sharpdp.bounds.shuffle_model.gaussian_reports import (
 )
 from sharpdp.bounds.shuffle_model.known_pairs import ROUGH, rounded_rate
 from sharpdp.bounds.shuffle_model.profile_reports import (
-    attained_pair,
     attained_profile,
     dominating_profile,
     has_side,
@@ -84,13 +83,6 @@ def _has_profile(mechanism: ApproximateReports) -> bool:
     return isinstance(randomizer, LocalProfile) and has_side(randomizer, Side.UPPER)
 
 
-def _has_finite_pair(mechanism: ApproximateReports) -> bool:
-    """True if a pair with finitely many outcomes is known from below."""
-    randomizer = mechanism.randomizer
-    gaussian = isinstance(randomizer, LocalGaussian | Gaussian)
-    return not gaussian and attained_pair(randomizer) is not None
-
-
 def _blanket(mechanism: ApproximateReports, coarseness: float) -> PairCounts:
     noise = mechanism.randomizer.noise_multiplier  # type: ignore[union-attr]
     rate = _rate(mechanism, Side.UPPER)
@@ -100,8 +92,8 @@ def _blanket(mechanism: ApproximateReports, coarseness: float) -> PairCounts:
 @bound(
     holds_when="all users of a round report a value of [0, 1] with this noise, each once and "
     "independently, and only the shuffler knows who was drawn",
-    applies=_has_interval,
-    rough=lambda mechanism, adjacency: _blanket(mechanism, ROUGH),
+    applies=needs(_has_interval, "numbers with Gaussian noise"),
+    effort=Effort(rough=lambda mechanism, adjacency: _blanket(mechanism, ROUGH)),
 )
 def gaussian_blanket_upper(mechanism: ApproximateReports, adjacency: Adjacency) -> PairCounts:
     """Upper side of shuffled values with Gaussian noise: what is common to all values hides one user.
@@ -123,7 +115,10 @@ def gaussian_blanket_upper(mechanism: ApproximateReports, adjacency: Adjacency) 
     return _blanket(mechanism, 1.0)
 
 
-@dataset_bound(applies=_has_noise)
+NOISY = needs(_has_noise, "Gaussian noise")
+
+
+@dataset_bound(applies=NOISY)
 def gaussian_crowd_lower(mechanism: ApproximateReports, adjacency: Adjacency) -> PairCounts:
     """Lower side of shuffled values with Gaussian noise: all others hold 0.
 
@@ -143,7 +138,7 @@ def gaussian_crowd_lower(mechanism: ApproximateReports, adjacency: Adjacency) ->
     return ((attained_noise(noise, mechanism.users, rate, COARSE), mechanism.rounds),)
 
 
-@dataset_bound(applies=_has_noise)
+@dataset_bound(applies=NOISY)
 def gaussian_largest_report_lower(
     mechanism: ApproximateReports, adjacency: Adjacency
 ) -> PairCounts:
@@ -174,7 +169,7 @@ def _premises(mechanism: ApproximateReports, adjacency: Adjacency, side: Side) -
     holds_when="all users of a round run the same randomizer, each once and independently; for any two "
     "records its reports are no easier to tell apart than the given mechanism's outputs, in either order",
     source="feldman2021 Theorem 3.8",
-    applies=_has_profile,
+    applies=needs(_has_profile, "a mechanism that is known by its profile"),
     rests_on=_premises,
 )
 def profile_clones_upper(mechanism: ApproximateReports, adjacency: Adjacency) -> PairCounts:
@@ -201,7 +196,9 @@ def profile_clones_upper(mechanism: ApproximateReports, adjacency: Adjacency) ->
 profile_bound = partial(
     register,
     source="blackwell1953; balle2019 Section 5",
-    applies=_has_finite_pair,
+    applies=needs(
+        lambda mechanism: not _has_noise(mechanism), "a randomizer other than Gaussian noise"
+    ),
     rests_on=_premises,
 )
 

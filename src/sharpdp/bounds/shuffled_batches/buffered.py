@@ -10,7 +10,7 @@ from math import expm1, log1p
 import numpy as np
 
 from sharpdp.batches import BufferedShuffle
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
     COARSE,
@@ -93,9 +93,9 @@ def _lost_in(mechanism: DPSGD[BufferedShuffle]) -> list[ShuffledEpoch]:
     ]
 
 
-def _has_window(mechanism: DPSGD[BufferedShuffle]) -> bool:
-    """True if the batch of the last record is not known anyway."""
-    return bool(_lost_in(mechanism))
+HIDDEN = needs(
+    lambda mechanism: bool(_lost_in(mechanism)), "a last record whose batch is not known"
+)
 
 
 def _window(mechanism: DPSGD[BufferedShuffle]) -> ShuffledEpoch:
@@ -118,7 +118,7 @@ def _ratio_pair(window: ShuffledEpoch) -> AtomicPair:
     return likelihood_ratio_pair(window)
 
 
-@bound(source="chua2024 Section 4.2", applies=_has_window)
+@bound(source="chua2024 Section 4.2", applies=HIDDEN)
 def buffered_largest_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over a buffered shuffle, from the largest of the last batches' sums.
 
@@ -131,7 +131,7 @@ def buffered_largest_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> P
     return ((_largest(_window(mechanism), FINE if epochs == 1 else COARSE), epochs),)
 
 
-@bound(source="chua2024 Section 3", applies=_has_window)
+@bound(source="chua2024 Section 3", applies=HIDDEN)
 def buffered_ratio_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over a buffered shuffle, from likelihood ratio tests of the last batches.
 

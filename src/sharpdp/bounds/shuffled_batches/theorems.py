@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from sharpdp.batches import ShuffledBatches
-from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts
+from sharpdp.bounds.registry import REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch
 from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
@@ -27,6 +27,7 @@ from sharpdp.bounds.shuffled_batches.switching_others import (
     scores_suffice,
 )
 from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, MOST_NOISE, VacantEpoch
+from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
@@ -46,6 +47,8 @@ __all__ = [
 OUTWARDS = 1.0 + 2.0**-50
 """More noise reveals less: a lower side rounds it up."""
 
+
+NOISE = f"noise from {LEAST_NOISE:g} to {MOST_NOISE:g}"
 
 bound = partial(
     register,
@@ -90,6 +93,8 @@ def _largest(order: ShuffledEpoch, step: float) -> AtomicPair:
 
 @lru_cache(maxsize=64)
 def _hidden(noise_multiplier: float, batches: int, *, is_rough: bool = False) -> AtomicPair:
+    if not clones_help(noise_multiplier, batches):
+        raise Inapplicable("with this noise, and so many batches, no clones can be expected")
     return dominating_epoch(noise_multiplier, batches, is_rough=is_rough)
 
 
@@ -123,16 +128,14 @@ def revealed_order_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency
     return ((GaussianPair(distance / mechanism.noise_multiplier), mechanism.batches.epochs),)
 
 
+def _is_fresh(mechanism: DPSGD[ShuffledBatches]) -> bool:
+    """True if orders are independent between epochs."""
+    return mechanism.batches.order == "redrawn" or mechanism.batches.epochs == 1
+
+
 def _can_hide(mechanism: DPSGD[ShuffledBatches]) -> bool:
-    """True if orders are independent between epochs, and other records pass for the null record."""
-    scheme = mechanism.batches
-    fresh = scheme.order == "redrawn" or scheme.epochs == 1
-    # with more noise everything rounds to one
-    return (
-        fresh
-        and mechanism.noise_multiplier <= 1e6
-        and clones_help(mechanism.noise_multiplier, scheme.examples_per_epoch // scheme.batch_size)
-    )
+    """True if orders are independent between epochs; with more noise everything rounds to one."""
+    return _is_fresh(mechanism) and mechanism.noise_multiplier <= 1e6
 
 
 @bound(
@@ -141,8 +144,8 @@ def _can_hide(mechanism: DPSGD[ShuffledBatches]) -> bool:
     adjacency=Adjacency.ZERO_OUT,
     source="feldman2021",
     proof="shuffled-batches",
-    applies=_can_hide,
-    rough=partial(_hidden_epochs, is_rough=True),
+    applies=needs(_can_hide, "a new order for every epoch, and noise of at most 1e6"),
+    effort=Effort(rough=partial(_hidden_epochs, is_rough=True)),
 )
 def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches: other records pass for the null record.
@@ -172,9 +175,9 @@ def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjac
 def _has_vacancy(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if every epoch leaves out some random examples, and ratios fit on cells and lattices."""
     scheme = mechanism.batches
-    fresh = scheme.order == "redrawn" or scheme.epochs == 1
     vacancy = scheme.examples_per_epoch < scheme.dataset_size
-    return fresh and vacancy and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
+    fits = LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
+    return _is_fresh(mechanism) and vacancy and fits
 
 
 FEW_EPOCHS = 3
@@ -246,11 +249,15 @@ def _outdoes_null_record(mechanism: DPSGD[ShuffledBatches]) -> bool:
     f"clipped; noise is added in every step; {REAL_NUMBERS}",
     source="chua2024 Section 3; zhu2022 Theorem 10",
     proof="vacant-seat",
-    applies=_has_vacancy,
-    outdoes_conversion=_outdoes_null_record,
-    rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
-    refined=lambda mechanism, adjacency, width: _vacant_epochs(
-        mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+    applies=needs(
+        _has_vacancy, f"a new order for every epoch, which leaves somebody out, and {NOISE}"
+    ),
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _vacant_epochs(mechanism, adjacency, 1e-2),
+        refined=lambda mechanism, adjacency, width: _vacant_epochs(
+            mechanism, adjacency, width, _policy_tolerance(mechanism, adjacency, is_refined=True)
+        ),
+        outdoes_conversion=_outdoes_null_record,
     ),
 )
 def vacant_seat_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
@@ -295,13 +302,10 @@ def _full_epoch(noise: float, dataset_size: int, batch_size: int) -> FullEpoch:
     return FullEpoch(noise, dataset_size, batch_size)
 
 
-def _large_batches(mechanism: DPSGD[ShuffledBatches]) -> bool:
-    """True if everybody has a seat in every epoch, and batches are large enough to hide in."""
-    scheme, noise = mechanism.batches, mechanism.noise_multiplier
-    fresh = scheme.order == "redrawn" or scheme.epochs == 1
-    full = scheme.examples_per_epoch == scheme.dataset_size
-    noise_fits = LEAST_NOISE <= noise <= MOST_NOISE
-    return fresh and full and noise_fits and bool(_full(mechanism).revealed)
+def _has_no_vacancy(mechanism: DPSGD[ShuffledBatches]) -> bool:
+    """True if everybody has a seat in every epoch."""
+    full = mechanism.batches.examples_per_epoch == mechanism.batches.dataset_size
+    return _is_fresh(mechanism) and full and LEAST_NOISE <= mechanism.noise_multiplier <= MOST_NOISE
 
 
 @lru_cache(maxsize=64)
@@ -319,7 +323,10 @@ def _displaced_epochs(
     *,
     adaptive: bool = False,
 ) -> PairCounts:
-    pair = _displaced(_full(mechanism), adjacency, tolerance, adaptive=adaptive)
+    epoch = _full(mechanism)
+    if not epoch.revealed:
+        raise Inapplicable("batches are too small to hide who gives way")
+    pair = _displaced(epoch, adjacency, tolerance, adaptive=adaptive)
     return ((pair, mechanism.batches.epochs),)
 
 
@@ -329,10 +336,14 @@ def _displaced_epochs(
     f"step; {REAL_NUMBERS}",
     source="chua2024 Section 3; zhu2022 Theorem 10; hoeffding1963 Theorem 4",
     proof="displaced-example",
-    applies=_large_batches,
-    rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
-    refined=lambda mechanism, adjacency, _: _displaced_epochs(
-        mechanism, adjacency, 2e-3, adaptive=True
+    applies=needs(
+        _has_no_vacancy, f"a new order for every epoch, which leaves nobody out, and {NOISE}"
+    ),
+    effort=Effort(
+        rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
+        refined=lambda mechanism, adjacency, _: _displaced_epochs(
+            mechanism, adjacency, 2e-3, adaptive=True
+        ),
     ),
 )
 def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
@@ -368,7 +379,11 @@ def _is_resolved(mechanism: DPSGD[ShuffledBatches]) -> bool:
     return is_somewhere and LEAST_TESTED <= mechanism.noise_multiplier <= MOST_TESTED
 
 
-@bound(source="chua2024 Section 4.2", proof="shuffled-batches", applies=_is_resolved)
+TESTED = f"full batches, and noise from {LEAST_TESTED:g} to {MOST_TESTED:g}"
+RESOLVED = needs(_is_resolved, TESTED)
+
+
+@bound(source="chua2024 Section 4.2", proof="shuffled-batches", applies=RESOLVED)
 def largest_batch_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from the largest batch sum: the sets E_C, over all C.
 
@@ -391,7 +406,7 @@ def largest_batch_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency)
     return ((_largest(order, FINE if count == 1 else COARSE), count),)
 
 
-@bound(source="chua2024 Section 3", proof="shuffled-batches", applies=_is_resolved)
+@bound(source="chua2024 Section 3", proof="shuffled-batches", applies=RESOLVED)
 def ratio_test_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches from likelihood ratio tests of the same two data sets.
 
@@ -417,6 +432,8 @@ def ratio_test_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) ->
 
 @lru_cache(maxsize=64)
 def _switching(order: ShuffledEpoch, epochs: int, *, is_rough: bool) -> AtomicPair:
+    if not scores_suffice(order.noise, order.batches):
+        raise Inapplicable("a few hundred scores do not tell what so many results do")
     others = SwitchingOthers(order.noise, order.batches, order.absent)
     return others.dominated(epochs, trials=1 if is_rough else MOST_TRIALS)
 
@@ -429,13 +446,8 @@ def _switching_epochs(
 
 
 def _can_switch(mechanism: DPSGD[ShuffledBatches]) -> bool:
-    """True if every epoch has an order of its own, and scores of its batches can be told apart."""
-    scheme = mechanism.batches
-    fresh = scheme.order == "redrawn" or scheme.epochs == 1
-    batches = scheme.examples_per_epoch // scheme.batch_size
-    if not fresh or not _is_resolved(mechanism):
-        return False
-    return scores_suffice(mechanism.noise_multiplier, batches)
+    """True if every epoch has an order of its own, whose batches are told apart."""
+    return _is_fresh(mechanism) and _is_resolved(mechanism)
 
 
 @bound(
@@ -445,8 +457,8 @@ def _can_switch(mechanism: DPSGD[ShuffledBatches]) -> bool:
     "former, and that of the former from then on",
     source="chua2024 Section 3",
     proof="vacant-seat",
-    applies=_can_switch,
-    rough=partial(_switching_epochs, is_rough=True),
+    applies=needs(_can_switch, f"a new order for every epoch, and {TESTED}"),
+    effort=Effort(rough=partial(_switching_epochs, is_rough=True)),
 )
 def switching_others_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Lower side of DP-SGD over shuffled batches, replace-one: others who change sides in each epoch.
@@ -477,10 +489,9 @@ MOST_BATCHES = 150
 def _few_batches(mechanism: DPSGD[ShuffledBatches]) -> bool:
     """True if there are one or two epochs of few batches; with more, policies gain next to nothing."""
     scheme = mechanism.batches
-    fresh = scheme.order == "redrawn" or scheme.epochs == 1
     few = 2 <= scheme.examples_per_epoch // scheme.batch_size <= MOST_BATCHES
     return (
-        fresh
+        _is_fresh(mechanism)
         and few
         and scheme.epochs <= 2
         and mechanism.noise_multiplier >= LEAST_NOISE
@@ -502,7 +513,9 @@ reaction = partial(
     "record, or along with it once the results so far point to the record",
     source="chua2024 Section 3",
     proof="vacant-seat",
-    applies=_few_batches,
+    applies=needs(
+        _few_batches, f"one or two epochs of at most {MOST_BATCHES} batches, and {TESTED}"
+    ),
 )
 
 

@@ -21,6 +21,7 @@ from sharpdp.profile.engine import (
     Engine,
     Saddle,
     Steps,
+    Thresholds,
     contour_of_atoms,
     find_saddle,
     frequency_count,
@@ -71,29 +72,22 @@ class JumpExpansion(Engine):
     slope_step: ClassVar[float] = 1e-3
 
     @classmethod
-    def for_threshold(
-        cls,
-        steps: Steps,
-        epsilon: float,
-        tolerance: float,
-        coarser: Engine | None = None,
-        log_delta: float = 0.0,
-    ) -> JumpExpansion:
+    def enclose(cls, steps: Steps, thresholds: Thresholds, tolerance: float) -> JumpExpansion:
+        if thresholds.values.size > 1:
+            raise Declined("jumps are sorted by their size in units of one epsilon")
         parts = jumping(steps)
-        if not epsilon > 0.0:
-            raise Declined("jumps are sorted by their size in units of epsilon")
-        tolerance = min(tolerance, 0.1)
-        rough = plan_at(parts, epsilon)
-        work = _expanded(plan_at(parts, epsilon, tolerance, rough.margin), tolerance)
-        return work._no_wider_than(4.0 * tolerance)
-
-    @classmethod
-    def for_value(cls, steps: Steps, log_delta: float, relative_width: float) -> JumpExpansion:
-        parts = jumping(steps)
-        rough = plan_for_value(steps, parts, log_delta)
-        tolerance = min(0.7 * relative_width * rough.epsilon * rough.slope, 0.1)
+        if thresholds.by_value:
+            rough = plan_for_value(steps, parts, thresholds.first)
+            tolerance = min(0.7 * tolerance * rough.epsilon * rough.slope, 0.1)
+            widest = 0.5
+        else:
+            if not thresholds.first > 0.0:
+                raise Declined("jumps are sorted by their size in units of epsilon")
+            tolerance = min(tolerance, 0.1)
+            rough = plan_at(parts, thresholds.first)
+            widest = 4.0 * tolerance
         work = _expanded(plan_at(parts, rough.epsilon, tolerance, rough.margin), tolerance)
-        return work._no_wider_than(0.5)
+        return work._no_wider_than(widest)
 
     def _no_wider_than(self, nats: float) -> JumpExpansion:
         """This work if its two sides are that close in log delta; it declines otherwise."""

@@ -11,7 +11,7 @@ import numpy as np
 from sharpdp.bracket import Side
 from sharpdp.numerics.contour import Chernoff, Contour, make_contour
 from sharpdp.numerics.special import Array
-from sharpdp.profile.engine import ContourPlan, Declined, Engine, Saddle, Steps
+from sharpdp.profile.engine import ContourPlan, Declined, Engine, Saddle, Steps, Thresholds
 from sharpdp.profile.sampled_gaussian.characteristic_bounds import (
     Layers,
     last_frequencies,
@@ -40,32 +40,45 @@ class SampledGaussianEvaluation(Engine):
     ends: tuple[float, float]
     """The two ends of log delta there."""
 
+    asked_first = True
+
     @classmethod
-    def for_threshold(
-        cls,
-        steps: Steps,
-        epsilon: float,
-        tolerance: float,
-        coarser: Engine | None = None,
-        log_delta: float = 0.0,
+    def enclose(
+        cls, steps: Steps, thresholds: Thresholds, tolerance: float
     ) -> SampledGaussianEvaluation:
+        # one contour, at the middle, has the digits of many
+        kinds = kinds_of(steps)
+        if thresholds.by_value:
+            log_delta = thresholds.middle
+            return cls._at_value(kinds, log_delta, prepared(kinds, log_value=log_delta))
         if tolerance < FINEST:
             raise Declined("it is as fine as that from the start, or never")
-        return cls._at_threshold(epsilon, prepared(kinds_of(steps), threshold=epsilon))
+        return cls._at_threshold(thresholds.middle, prepared(kinds, threshold=thresholds.middle))
 
     @classmethod
-    def for_thresholds(
-        cls, compositions: Sequence[Steps], epsilons: Array
+    def enclose_each(
+        cls,
+        compositions: Sequence[Steps],
+        *,
+        thresholds: Array | None = None,
+        log_deltas: Array | None = None,
     ) -> list[SampledGaussianEvaluation | Declined]:
-        """`for_threshold` of several compositions at once: the work of each, or why there is none.
+        """`enclose` of several compositions at once, each at a threshold or at a value.
 
-        Declines as a whole if one of the compositions cannot even be planned.
+        For each its work, or why there is none. Declines as a whole if one of the compositions cannot
+        even be planned.
         """
-        made = contours_of([kinds_of(steps) for steps in compositions], thresholds=epsilons)
+        kinds = [kinds_of(steps) for steps in compositions]
+        made = contours_of(kinds, thresholds=thresholds, log_values=log_deltas)
+        asked = log_deltas if thresholds is None else thresholds
+        assert asked is not None
         works: list[SampledGaussianEvaluation | Declined] = []
-        for epsilon, result in zip(epsilons.tolist(), made, strict=True):
+        for own, value, result in zip(kinds, asked.tolist(), made, strict=True):
             try:
-                works.append(cls._at_threshold(epsilon, result))
+                if thresholds is None:
+                    works.append(cls._at_value(own, value, result))
+                else:
+                    works.append(cls._at_threshold(value, result))
             except Declined as reason:
                 works.append(reason)
         return works
@@ -79,31 +92,6 @@ class SampledGaussianEvaluation(Engine):
         plan, contour = made
         low, high = contour.log_call(epsilon)
         return cls._sharp(plan.saddle, contour, plan.saddle.theta, low, high)
-
-    @classmethod
-    def for_value(
-        cls, steps: Steps, log_delta: float, relative_width: float
-    ) -> SampledGaussianEvaluation:
-        kinds = kinds_of(steps)
-        return cls._at_value(kinds, log_delta, prepared(kinds, log_value=log_delta))
-
-    @classmethod
-    def for_values(
-        cls, compositions: Sequence[Steps], log_deltas: Array
-    ) -> list[SampledGaussianEvaluation | Declined]:
-        """`for_value` of several compositions at once: the work of each, or why there is none.
-
-        Declines as a whole if one of the compositions cannot even be planned.
-        """
-        kinds = [kinds_of(steps) for steps in compositions]
-        made = contours_of(kinds, log_values=log_deltas)
-        works: list[SampledGaussianEvaluation | Declined] = []
-        for own, log_delta, result in zip(kinds, log_deltas.tolist(), made, strict=True):
-            try:
-                works.append(cls._at_value(own, log_delta, result))
-            except Declined as reason:
-                works.append(reason)
-        return works
 
     @classmethod
     def _at_value(

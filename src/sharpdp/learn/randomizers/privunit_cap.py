@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 
 from sharpdp._validate import invalid
 from sharpdp.learn.randomizers.coin_thresholds import DIGITS, odds_down, whole_down
-from sharpdp.learn.randomizers.dither import allowance
+from sharpdp.learn.randomizers.lattice_rounding import allowance
 from sharpdp.randomness.system_stream import WORDS
 
 __all__ = ["Cap", "best_cap", "cap_of"]

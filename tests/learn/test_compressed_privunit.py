@@ -11,7 +11,7 @@ from flint import arb, ctx
 
 from sharpdp.errors import InvalidArgument
 from sharpdp.learn import CompressedPrivUnit, PrivUnitBall
-from sharpdp.learn.randomizers.public_list import LISTS, largest_mean, listed
+from sharpdp.learn.randomizers.compressed_privunit import LISTS, largest_mean, listed
 from sharpdp.mechanisms import BlanketRandomizer
 from sharpdp.randomness.system_stream import WORDS, SystemStream
 
@@ -62,7 +62,7 @@ def test_law_of_the_running_code_is_within_the_budget(monkeypatch: pytest.Monkey
                         words = Scripted([word, number, place, near, rank])
                         source = SystemStream(words)
                         monkeypatch.setattr(
-                            "sharpdp.learn.randomizers.public_list.system_stream_for",
+                            "sharpdp.learn.randomizers.compressed_privunit.system_stream_for",
                             lambda rng, source=source: source,
                         )
                         report = int(short.reports([record])[0])

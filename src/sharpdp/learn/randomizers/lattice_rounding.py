@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
-from sharpdp.learn.randomizers.lattice import halvings
+from sharpdp.learn.randomizers.lattice_laplace import halvings
 from sharpdp.learn.randomizers.validation import products
 from sharpdp.randomness.normal_rectangles import DENSITY_ERROR, ERROR, Workspace
 from sharpdp.randomness.system_stream import Floats, SystemStream

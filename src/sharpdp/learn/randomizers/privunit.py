@@ -14,18 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharpdp._validate import half_open_probability, positive_scale
 from sharpdp.errors import InvalidArgument
-from sharpdp.learn.randomizers.cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.coin_thresholds import thresholds
-from sharpdp.learn.randomizers.dither import (
+from sharpdp.learn.randomizers.lattice_rounding import (
     SPREAD,
     directions,
     dithered,
     normal_vectors,
     step_of,
 )
+from sharpdp.learn.randomizers.privunit_cap import Cap, best_cap, cap_of
 from sharpdp.learn.randomizers.report import VectorRandomizer
 from sharpdp.learn.randomizers.report_codes import LatticeCode
-from sharpdp.learn.randomizers.signs import CoordinateSigns, HadamardSigns
+from sharpdp.learn.randomizers.sign_reports import CoordinateSigns, HadamardSigns
 from sharpdp.learn.randomizers.validation import (
     CACHED,
     TOLERANCE,

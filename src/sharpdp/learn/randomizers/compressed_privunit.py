@@ -19,7 +19,7 @@ from sharpdp.learn.randomizers.coin_thresholds import (
     thresholds,
     whole_down,
 )
-from sharpdp.learn.randomizers.dither import directions
+from sharpdp.learn.randomizers.lattice_rounding import directions
 from sharpdp.learn.randomizers.report import VectorRandomizer
 from sharpdp.learn.randomizers.report_codes import FixedLengthCode
 from sharpdp.learn.randomizers.validation import (
