@@ -2,7 +2,8 @@
 
 Prints one column per source tree (the folder that holds `sharpdp`), so that trees can be compared:
 files and functions that run for one Poisson epsilon, the longest chain of imports,
-lines, lines of registrations, constants, public names, commands.
+lines, lines of registrations, constants at the top of modules and numbers inside functions, public
+names, commands.
 """
 
 from __future__ import annotations
@@ -101,6 +102,21 @@ def constants(trees: list[ast.Module]) -> int:
     return total
 
 
+PLAIN = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 10.0, 100.0)
+"""Numbers of formulas; every other float is a choice that somebody made."""
+
+
+def inline_numbers(trees: list[ast.Module]) -> int:
+    """Floats inside functions that are no plain numbers of formulas; defaults and classes are none."""
+    inside: set[ast.Constant] = set()  # nodes, so that functions within functions count once
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                for line in node.body:
+                    inside |= {one for one in ast.walk(line) if isinstance(one, ast.Constant)}
+    return sum(isinstance(one.value, float) and one.value not in PLAIN for one in inside)
+
+
 def measured(src: Path) -> dict[str, str]:
     files = modules(src)
     texts = [path.read_text("utf-8") for path in files.values()]
@@ -113,6 +129,7 @@ def measured(src: Path) -> dict[str, str]:
         text=True,
         check=True,
     )
+    named_and_inline = constants(trees) + inline_numbers(trees)
     walked, functions, names, commands = json.loads(done.stdout)
     return {
         "files for one Poisson epsilon": f"{walked}",
@@ -122,6 +139,7 @@ def measured(src: Path) -> dict[str, str]:
         "lines": f"{lines:,}",
         "lines of registrations": f"{registration_lines(trees):,}",
         "constants per 1,000 lines": f"{1000 * constants(trees) / lines:.1f}",
+        "with numbers inside functions": f"{1000 * named_and_inline / lines:.1f}",
         "public names": f"{names}",
         "commands": f"{commands}",
     }

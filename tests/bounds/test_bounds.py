@@ -16,7 +16,7 @@ from sharpdp.batches import (
 )
 from sharpdp.bounds import Bound, all_bounds, bound, bounds_for, temporarily
 from sharpdp.bracket import Rigor, Side
-from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms import (
     DPSGD,
     ApproximateDP,
@@ -343,3 +343,15 @@ def test_training_runs_have_several_notions_of_neighbors():
 
     with pytest.raises(InvalidArgument, match=r"^adjacency must be stated for bounds on DPSGD"):
         register(unstated_upper)
+
+
+def test_whether_a_theorem_applies_is_said_by_a_reason():
+    """What returned whether it applies would now say the opposite: it is refused."""
+
+    @bound(source="blackwell1953", applies=lambda mechanism: True, registered=False)
+    def answered_upper(mechanism: Gaussian, adjacency):
+        """Upper side that answers by yes or no."""
+        return ()
+
+    with temporarily(answered_upper), pytest.raises(WrongType, match="reason or None; got True"):
+        bounds_for(Gaussian(1.0))

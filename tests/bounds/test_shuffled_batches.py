@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,3 +178,20 @@ def test_the_lower_side_is_that_of_one_batch_far_out(noise: float, epsilon: floa
     scheme = dp.ShuffledBatches(dataset_size=steps, batch_size=1, epochs=1)
     answer = dp.account(dp.DPSGD(scheme, noise_multiplier=noise)).delta(epsilon=epsilon)
     assert 0.99998 * printed <= answer.lower <= answer.upper
+
+
+def test_the_table_of_bounds_lists_what_is_registered() -> None:
+    """Each with its neighbors, and a file of the folder."""
+    from sharpdp.bounds import shuffled_batches
+
+    folder = Path(shuffled_batches.__file__).parent
+    rows = [re.split(r"  +", line) for line in (shuffled_batches.__doc__ or "").splitlines()]
+    listed = {row[0]: row[1:] for row in rows if len(row) == 4 and row[0].endswith("er")}
+    names = {dp.Adjacency.ZERO_OUT: "zero-out", dp.Adjacency.REPLACE_ONE: "replace"}
+    registered = {
+        one.name: ", ".join(names[notion] for notion in one.adjacency)
+        for one in dp.all_bounds()
+        if one.theorem.__module__.startswith("sharpdp.bounds.shuffled_batches.")
+    }
+    assert {name: row[0] for name, row in listed.items()} == registered
+    assert all((folder / f"{row[-1]}.py").is_file() for row in listed.values())

@@ -217,6 +217,25 @@ def test_no_round_is_run_beyond_the_budget_in_any_way() -> None:
         clients.step()
 
 
+@pytest.mark.parametrize("kind", ["clients", "blocks"])
+def test_of_two_budgets_the_smaller_one_decides(kind: str) -> None:
+    start, none = np.zeros(2), lambda _, who: np.zeros((len(who), 2))
+    run: Any
+    if kind == "clients":
+        ball = learn.PrivUnitBall(dimension=2, local_epsilon=1.0)
+        clients = learn.CLDPSGD(randomizer=ball, users=20, population=200, rounds=9)
+        run = learn.ClientRun(clients, none, start, rng=1)
+    else:
+        sizes = {"records": 40, "blocks": 10, "epochs": 9, "dimension": 2}
+        blocks = learn.BlockSGD(**sizes, local_epsilon=1.0, clip=1.0)  # type: ignore[arg-type]
+        run = learn.BlockRun(blocks, none, start, rng=1)
+    for rounds in (2, 5):
+        cost = dp.account(run.plan.begun(rounds)).epsilon(delta=1e-5).upper
+        budget = dp.Budget(epsilon=cost * (1 + 1e-6), delta=1e-5, choice="fixed")
+        run.run(0, budget=budget)
+    assert run.run().begun == 2
+
+
 def test_blocks_stop_where_the_budget_ends(tmp_path: Path) -> None:
     plan = learn.BlockSGD(
         records=400, blocks=400, epochs=9, local_epsilon=0.5, clip=1.0, dimension=2

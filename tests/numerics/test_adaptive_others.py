@@ -10,8 +10,8 @@ from scipy.special import ndtr
 
 import sharpdp as dp
 from sharpdp.bounds.registry import bounds_for
-from sharpdp.bounds.shuffled_batches.adaptive_others import AdaptiveOthers
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import ShuffledEpoch
+from sharpdp.bounds.shuffled_batches.lower_reacting import AdaptiveOthers
 from sharpdp.bounds.shuffled_batches.theorems import (
     early_reaction_lower,
     late_reaction_lower,

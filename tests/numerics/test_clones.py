@@ -9,12 +9,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sharpdp.bounds.shuffled_batches import null_record_clones
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+from sharpdp.bounds.shuffled_batches import upper_clones
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import (
     ShuffledEpoch,
     likelihood_ratio_pair,
 )
-from sharpdp.bounds.shuffled_batches.null_record_clones import (
+from sharpdp.bounds.shuffled_batches.upper_clones import (
     NullRecordClones,
     _log_odds,
     _spread_ratios,
@@ -180,7 +180,7 @@ def test_little_noise_or_one_batch_has_no_clones() -> None:
 def test_the_best_number_of_clones_is_found(loss: float) -> None:
     """Chernoff's bounds chose one that was up to 1.2 nats worse here."""
     noise, batches = 1.3, 1000
-    levels = null_record_clones._levels(noise, batches)
+    levels = upper_clones._levels(noise, batches)
     best = min(float(np.logaddexp(*level.log_terms(loss))) for level in levels)
     found = float(log_delta_of(dominating_epoch(noise, batches), loss)[1])
     assert best - 1e-6 <= found < best + 0.15

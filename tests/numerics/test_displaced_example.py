@@ -7,9 +7,9 @@ import pytest
 from scipy.special import ndtr
 
 import sharpdp as dp
-from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch, _far_types
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope_full import FullEpoch, _far_types
 from sharpdp.pairs.finite import AtomicPair
 from tests.reference.shuffled_epoch import (
     Adversary,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds
-from sharpdp.bounds.shuffled_batches.vacant_seat import pair_above, spaced_half
+from sharpdp.bounds.shuffled_batches.upper_envelope import pair_above, spaced_half
 from sharpdp.pairs.pair import GaussianPair
 
 SETTINGS = 20

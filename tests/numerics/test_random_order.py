@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import (
     FINE,
     RatioTest,
     ShuffledEpoch,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.shuffled_batches import switching_others
-from sharpdp.bounds.shuffled_batches.switching_others import SwitchingOthers, scores_suffice
+from sharpdp.bounds.shuffled_batches import lower_switching
+from sharpdp.bounds.shuffled_batches.lower_switching import SwitchingOthers, scores_suffice
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower, switching_others_lower
 from sharpdp.pairs.pair import Pair
 from sharpdp.profile.composition import Composition
@@ -64,8 +64,8 @@ def test_the_pair_is_just_below_the_policy_by_simulation(
     Small ratios are all in one cell, so large losses of the reverse direction are not seen.
     """
     epoch = SwitchingOthers(noise, batches, absent)
-    chain = switching_others._Chain.of(noise, batches, *epoch._plan[:2])
-    pair = switching_others._Others(epoch, chain).attacks(level).pair()
+    chain = lower_switching._Chain.of(noise, batches, *epoch._plan[:2])
+    pair = lower_switching._Others(epoch, chain).attacks(level).pair()
     p, q = simulated(noise, batches, absent, level, 200_000)
     for one, first, second, seen in ((pair, p, q, 5), (pair.reverse(), q, p, 3)):
         gains = np.maximum(first - np.exp(LOSSES)[:, None] * second, 0.0)
@@ -77,7 +77,7 @@ def test_the_pair_is_just_below_the_policy_by_simulation(
 
 def test_probabilities_add_up() -> None:
     epoch = SwitchingOthers(0.8, 30, 0.01)
-    others = switching_others._Others(epoch, switching_others._Chain.of(0.8, 30, *epoch._plan[:2]))
+    others = lower_switching._Others(epoch, lower_switching._Chain.of(0.8, 30, *epoch._plan[:2]))
     for masses in others.masses(1.5):
         assert float(masses.sum()) == pytest.approx(1.0, abs=1e-10)
 

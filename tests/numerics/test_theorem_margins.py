@@ -17,10 +17,10 @@ from sharpdp.bounds.correlated_noise.columns import columns_of
 from sharpdp.bounds.fixed_size.truncation import Overflow
 from sharpdp.bounds.shuffle_model.clone_pair import log_block_weights
 from sharpdp.bounds.shuffle_model.known_pairs import rounded_rate
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
-from sharpdp.bounds.shuffled_batches.null_record_clones import NullRecordClones, _log_odds
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
-from sharpdp.bounds.shuffled_batches.vacant_seat import pair_above as vacant_pair_above
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import ShuffledEpoch
+from sharpdp.bounds.shuffled_batches.upper_clones import NullRecordClones, _log_odds
+from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope import pair_above as vacant_pair_above
 from sharpdp.bracket import Side
 from sharpdp.mechanisms.strategies import BandedStrategy
 from sharpdp.pairs.from_profile import profile_pairs

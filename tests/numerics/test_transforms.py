@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import acb, arb
 
-from sharpdp.numerics.contour import Atoms, gridded_transform, gridded_transforms
+from sharpdp.numerics.contour import Atoms, gridded_transform
 from tests.reference.balls import precision
 
 BITS = 250
@@ -56,17 +56,6 @@ def test_gridded_sums_are_within_their_claim(shape: str, count: int) -> None:
     rng = np.random.default_rng(count)
     points, weights = layout(shape, count, rng)
     check_gridded(points, weights, step=0.37, size=130, picks=[0, 1, 2, 64, 129])
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("count", [1, 300])
-def test_gridded_sums_of_many_rows_are_within_their_claim(shape: str, count: int) -> None:
-    """The second of three rows, each with points, weights and a step of its own."""
-    rng = np.random.default_rng(count)
-    rows = [layout(name, count, rng) for name in ("spread random", shape, "edge equal")]
-    points, weights = (np.stack(part) for part in zip(*rows, strict=True))
-    values, errors = gridded_transforms(points, weights, np.array([0.1, 0.37, 1.0]), 130)
-    check_sums(points[1], weights[1], 0.37, values[1], errors, [0, 1, 2, 64, 129])
 
 
 @pytest.mark.parametrize(

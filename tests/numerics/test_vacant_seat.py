@@ -13,7 +13,7 @@ import pytest
 from flint import acb, arb
 
 import sharpdp as dp
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
 from tests.reference.balls import precision
 from tests.reference.shuffled_epoch import Adversary, divergences, vacancy_bound
 

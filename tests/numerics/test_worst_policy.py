@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import sharpdp as dp
-from sharpdp.bounds.shuffled_batches import worst_policy
-from sharpdp.bounds.shuffled_batches.adaptive_others import AdaptiveOthers
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+from sharpdp.bounds.shuffled_batches import upper_adaptive_zero_out
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import (
     ShuffledEpoch,
     likelihood_ratio_pair,
 )
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
-from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
+from sharpdp.bounds.shuffled_batches.lower_reacting import AdaptiveOthers
+from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import WorstPolicy
+from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
 from sharpdp.pairs.finite import AtomicPair
 
 pytestmark = pytest.mark.underflows
@@ -53,7 +53,11 @@ def test_options_are_just_above_integrals(noise: float, angle: float, kind: str)
     """Calls and puts are integrals of positive parts of differences of three normal densities."""
     policy = WorstPolicy(noise, math.log(1.2), kind, 10, 0.0)
     strikes = np.array([-1.5, -0.5, -0.1, 0.0, 0.1, 0.5, 2.0])
-    price = worst_policy._edge_options if abs(angle) == 1.0 else worst_policy._options
+    price = (
+        upper_adaptive_zero_out._edge_options
+        if abs(angle) == 1.0
+        else upper_adaptive_zero_out._options
+    )
     upper = price(policy, angle, strikes)
     z, others = difference(noise, 1.2, kind, angle, 801)
     exact = [
@@ -114,7 +118,7 @@ def test_cells_of_angles_are_above_every_angle(noise: float, ratio: float, kind:
     """The calls of a = -1 plus the gain of a cell are not below those of angles in it, by quadrature."""
     policy = WorstPolicy(noise, math.log(ratio), kind, 1000, 0.0)
     lattice = policy._lattice
-    cells = worst_policy._Cells.of(policy, lattice)
+    cells = upper_adaptive_zero_out._Cells.of(policy, lattice)
     ends, nodes = policy.angles, lattice.nodes * lattice.step
     for place in (0, 1, 4, 8, 11, 13):
         angle = ends[place] + 0.4 * (ends[place + 1] - ends[place])

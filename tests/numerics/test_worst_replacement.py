@@ -8,17 +8,17 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sharpdp.bounds.shuffled_batches import worst_replacement
-from sharpdp.bounds.shuffled_batches.vacant_seat import VacantEpoch
-from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+from sharpdp.bounds.shuffled_batches import upper_adaptive_replace_one
+from sharpdp.bounds.shuffled_batches.upper_adaptive_replace_one import WorstReplacement
+from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
 from tests.reference.shuffled_epoch import Adversary, divergences
 
 pytestmark = pytest.mark.underflows
 
 ROWS = [
-    worst_replacement._ROWS_OF_LITTLE_NOISE,
-    worst_replacement._ROWS_NEAR_ONE,
-    worst_replacement._ROWS_OF_MUCH_NOISE,
+    upper_adaptive_replace_one._ROWS_OF_LITTLE_NOISE,
+    upper_adaptive_replace_one._ROWS_NEAR_ONE,
+    upper_adaptive_replace_one._ROWS_OF_MUCH_NOISE,
 ]
 
 
@@ -48,7 +48,7 @@ def plane(noise: float, vectors: tuple[np.ndarray, ...], points: int) -> tuple[n
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_triangle_is_below_a_cell(rows: tuple[tuple[float, tuple[float, ...]], ...]) -> None:
     """In the ball, on the sphere, on the circle: some cell has six entries that are no less."""
-    corners = worst_replacement._corners(rows)
+    corners = upper_adaptive_replace_one._corners(rows)
     calls = np.array([entries(*on_circle(bend, turn))[:3] for bend, turn, _ in corners])
     puts = np.array([entries(*on_circle(bend, back))[:3] for bend, _, back in corners])
     cells = np.hstack([calls, puts]) + 1e-12
@@ -77,7 +77,7 @@ def test_prices_are_just_above_integrals(
     strikes = np.array([0.0, 0.1, 0.5, 1.0, 3.0])
     u, other, v = plane(noise, on_circle(*corner), 701)
     exact = np.array([np.sum(np.maximum(u - x * other - c * v, 0.0)) for c in strikes])
-    found = worst_replacement._prices(noise, x, np.array([corner]), strikes)[0]
+    found = upper_adaptive_replace_one._prices(noise, x, np.array([corner]), strikes)[0]
     assert np.all(found > exact - 2e-5)
     assert found == pytest.approx(exact, rel=1.2e-2, abs=1e-4)
 
@@ -111,8 +111,8 @@ def test_prices_of_the_ends_are_as_exact_as_is_said() -> None:
     for _ in range(200):
         noise, x = float(np.exp(rng.uniform(-1.2, 3.0))), float(np.exp(rng.normal(0.0, 3.0)))
         strikes = np.append(0.0, x * np.exp(rng.uniform(-6.0, 8.0 / noise + 2.0, 3)))
-        calls = worst_replacement._end_calls(noise, x, strikes)
-        puts = worst_replacement._end_puts(noise, x, strikes)
+        calls = upper_adaptive_replace_one._end_calls(noise, x, strikes)
+        puts = upper_adaptive_replace_one._end_puts(noise, x, strikes)
         with mp.workdps(60):
             spread = mp.mpf(2) / noise
             for c, call, put in zip(strikes.tolist(), calls, puts, strict=True):
@@ -121,8 +121,8 @@ def test_prices_of_the_ends_are_as_exact_as_is_said() -> None:
                 distance = -mp.log(price) / spread
                 above = mp.ncdf(distance + spread / 2) - price * mp.ncdf(distance - spread / 2)
                 for found, exact, first in ((call, above, calls[0]), (put, below, puts[0])):
-                    slack = worst_replacement._OPTION_ERROR * exact
-                    slack += worst_replacement._OPTION_FLOOR * float(first)
+                    slack = upper_adaptive_replace_one._OPTION_ERROR * exact
+                    slack += upper_adaptive_replace_one._OPTION_FLOOR * float(first)
                     assert abs(float(found - exact)) <= slack
 
 
@@ -141,7 +141,7 @@ def test_prices_are_above_high_precision(
     noise: float, x: float, corner: tuple[float, float], strike: float
 ) -> None:
     strikes = np.array([0.0, strike])
-    first, found = worst_replacement._prices(noise, x, np.array([corner]), strikes)[0]
+    first, found = upper_adaptive_replace_one._prices(noise, x, np.array([corner]), strikes)[0]
     with mp.workdps(30):
         exact = float(exact_price(noise, x, corner, strike))
     assert exact * (1.0 - 1e-10) - 1e-22 * first < found < 1.1 * exact + 1e-18 * first

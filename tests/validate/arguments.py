@@ -447,6 +447,7 @@ GOOD: dict[str, Any] = {
     "StepNoise(key)": b"k" * 32,
     "StepNoise.added(total)": Made(lambda: {"weight": _tensor(2)}),
     "Training(key)": b"k" * 32,
+    "Training.count_in(budget)": Made(lambda: dp.Budget(epsilon=1000.0, delta=1e-3)),
     "Training(mechanism)": dp.DPSGD(PLAN, noise_multiplier=2.0),
     "Training.resume(path)": Made(lambda: _checkpoint()),
     "Training.run(epsilon)": None,

@@ -36,11 +36,22 @@ import sharpdp.bounds.shuffled_batches.buffered
 import sharpdp.bounds.shuffled_batches.theorems  # noqa: F401
 from sharpdp.bounds.registry import (
     Bound,
+    Effort,
     PairCounts,
     all_bounds,
     bound,
     bounds_for,
+    needs,
     temporarily,
 )
 
-__all__ = ["Bound", "PairCounts", "all_bounds", "bound", "bounds_for", "temporarily"]
+__all__ = [
+    "Bound",
+    "Effort",
+    "PairCounts",
+    "all_bounds",
+    "bound",
+    "bounds_for",
+    "needs",
+    "temporarily",
+]

@@ -21,7 +21,7 @@ from sharpdp.batches.scheme import BatchScheme
 from sharpdp.bounds.proofs import cited
 from sharpdp.bounds.references import keys_in
 from sharpdp.bracket import Rigor, Side
-from sharpdp.errors import InvalidArgument, Unsupported
+from sharpdp.errors import InvalidArgument, Unsupported, WrongType
 from sharpdp.mechanisms.composed import Adjacency, Grouped, Mechanism, Repeated, Sequence
 from sharpdp.mechanisms.training import DPSGD
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
@@ -392,8 +392,16 @@ class Bound:
 
     def _objection(self, mechanism: Mechanism) -> str | None:
         """Why it says nothing about a mechanism of the right kind; None if it does."""
+        if self.applies is None:
+            return None
         with self._asking_ours():
-            return None if self.applies is None else self.applies(mechanism)
+            reason = self.applies(mechanism)
+        if isinstance(reason, bool):
+            raise WrongType(
+                f"applies must return a reason or None; got {reason} from {self.name}. "
+                'Try applies=needs(condition, "what the theorem needs").'
+            )
+        return reason
 
     def covers(self, adjacency: Adjacency) -> bool:
         """True if it holds for this notion of neighboring data sets.
@@ -770,7 +778,11 @@ def bounds_for(
             f"got {mechanism.describe()}. Ask for each of its parts()."
         )
     notion = mechanism.adjacency(adjacency)
-    about = [entry for entry in all_bounds() if entry.applies_to(mechanism)]
+    about = [
+        entry
+        for entry in all_bounds()
+        if _is_among(mechanism, entry.kinds) and entry.applies_to(mechanism)
+    ]
     matching = {entry.name: entry for entry in about if entry.covers(notion)}
     if matching:
         return tuple(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,13 +66,11 @@ from sharpdp.integrations.torch import (
 )
 from sharpdp.learn.budget import check_left
 from sharpdp.learn.ranks import Ranks
-from sharpdp.learn.step_loop import CountedSteps, checked_begun
+from sharpdp.learn.step_loop import CountedSteps, checked_begun, checked_plan
 from sharpdp.learn.written_state import check_layers
 from sharpdp.mechanisms import DPSGD, Mechanism, Sequence
 from sharpdp.mechanisms.composed import NO_NOISE
-from sharpdp.mechanisms.training import check_trains
 from sharpdp.randomness.given_secret import conditions_on
-from sharpdp.randomness.keyed_stream import KEY_BYTES
 
 __all__ = ["SchemeAccountant", "finished_run", "make_private"]
 
@@ -606,11 +603,7 @@ def make_private(
             write when they are called, or uses a mode whose steps cannot be checked.
         BudgetExceeded: The budget does not allow a single step.
     """
-    given: object = plan
-    if not isinstance(given, DPSGD):
-        hint = "Try DPSGD(scheme, noise_multiplier=...)."
-        raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
-    check_trains(plan=plan)
+    checked_plan(plan)
     for name in sorted(set(SET_BY_PLAN) & set(options)):
         raise InvalidArgument(
             f"{name} must be left out; got {short_repr(options[name])}. {SET_BY_PLAN[name]} says it."
@@ -625,7 +618,7 @@ def make_private(
     _check_module(module, ranks)
     check_layers(module)
     scheme: Any = plan.batches
-    secret = ranks.from_first(partial(secrets.token_bytes, KEY_BYTES)) if key is None else key
+    secret = ranks.fresh_key() if key is None else key
     sampler = BatchSampler(
         scheme, secret, shard=ranks.shard, steps_per_pass=batches_per_pass(scheme)[-1]
     )

@@ -60,10 +60,9 @@ from sharpdp.learn.gradients import (
     seeded_generators,
 )
 from sharpdp.learn.ranks import Ranks, unwrapped
-from sharpdp.learn.step_loop import StepLoop, checked_begun
+from sharpdp.learn.step_loop import StepLoop, checked_begun, checked_plan
 from sharpdp.learn.written_state import WrittenWeights
 from sharpdp.mechanisms import DPSGD
-from sharpdp.mechanisms.training import check_trains
 from sharpdp.randomness.given_secret import conditions_on
 
 __all__ = ["PlannedBatch", "PrivateGradients"]
@@ -202,11 +201,7 @@ class PrivateGradients(StepLoop[DPSGD]):
         group_size: int | None = None,
     ) -> None:
         """Check that everything fits together, and count the steps in the budget."""
-        given: object = plan
-        if not isinstance(given, DPSGD):
-            hint = "Try DPSGD(scheme, noise_multiplier=...)."
-            raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
-        check_trains(plan=plan)
+        checked_plan(plan)
         if isinstance(loss, type) or not callable(loss):
             raise WrongType(
                 "loss must be a function of the model and the collated examples; got "

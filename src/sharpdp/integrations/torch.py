@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -1042,7 +1042,7 @@ def shared_key() -> bytes:
     Raises:
         MissingExtra: torch is not installed.
     """
-    key: bytes = _ranks().from_first(partial(secrets.token_bytes, KEY_BYTES))
+    key: bytes = _ranks().fresh_key()
     return key
 
 

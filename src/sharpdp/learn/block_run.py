@@ -272,11 +272,8 @@ class BlockRun(RoundLoop[ShuffledBlocks]):
 
         Args:
             epochs: How many, at least 0, but no more than are left; None for all that are left.
-            budget: A `Budget` or `Ledger` that several runs share. As many epochs as it allows are
-                counted in it before the first one is run, and no more are run, now or later; None for
-                none.
-            budget_key: Name of this run in a ledger; one resumed from its file is then not counted twice,
-                and a new one is refused under this name.
+            budget: As for `ClientRun.run`, where it counts rounds.
+            budget_key: As for `ClientRun.run`.
 
         Returns:
             The run itself.

@@ -282,8 +282,7 @@ class Training(StepLoop[DPSGD | CorrelatedNoise]):
         return mine, examples
 
     def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
-        """The sum over this rank's pieces of the batch, once the step is counted on disk."""
-        self._book()
+        """The sum over this rank's pieces of the batch."""
         parameters = self.gradients.parameters
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in parameters.items()}
         for number, index in pieces:
@@ -490,7 +489,7 @@ class Training(StepLoop[DPSGD | CorrelatedNoise]):
         self._file, self._booked = file, self.step
 
     def _book(self) -> None:
-        """Have the next step counted on disk before it is run, with those up to the next save."""
+        """Have the next step counted on disk, with those up to the next save."""
         if self._file is None:
             return
         self._file.check()

@@ -111,7 +111,7 @@ class StepNoise:
             check_sums(total)
             steps = {name: self._in_steps(name, value) for name, value in total.items()}
             digits = {} if lower is None else _matching(lower, total)
-            rest = {name: self._in_steps(name, value) for name, value in digits.items()}
+            rest = {name: self._in_steps(name, digits[name]) for name in digits} if digits else {}
             source = self._source.derive(number, _digest(total, digits))
             self._next = number + 1
         return {

@@ -157,13 +157,13 @@ class LastIterateTraining(HintedKeywords, AccountedRun):
         """Go on where a checkpoint of the same run left off, its releases included.
 
         Args:
-            path: The checkpoint.
+            path: The checkpoint, at which later steps are saved.
 
         Returns:
             The run itself.
 
         Raises:
-            InvalidArgument: The file is no checkpoint of this run, or another process has it.
+            InvalidArgument: The file is none of this run, or another process has it.
             WrongType: path is no path.
         """
         self._training.resume(path)
@@ -270,7 +270,6 @@ class _Descent(Training):
         return runs[0] if len(runs) == 1 else Sequence(runs)
 
     def _part(self, pieces: list[tuple[int, Tensor]]) -> dict[str, Tensor]:
-        self._book()
         index = torch.cat([torch.zeros(0, dtype=torch.int64), *(piece for _, piece in pieces)])
         return self.linear.sum(self.inputs[index], self.targets[index])
 

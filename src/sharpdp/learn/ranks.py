@@ -10,8 +10,10 @@ process bit for bit; the last bits of a gradient depend on the instructions that
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor, distributed, nn
 
 from sharpdp.errors import InvalidArgument, SharpDPError
 from sharpdp.learn.gradients import LARGEST_BATCH
+from sharpdp.randomness.keyed_stream import KEY_BYTES
 from sharpdp.storage.run_lock import OwnProcess
 
 __all__ = ["Ranks", "unwrapped"]
@@ -92,6 +95,10 @@ class Ranks:
         if made[1] is not None:
             raise InvalidArgument(f"rank 0 failed: {made[1]}")
         return made[0]  # type: ignore[return-value]  # what make() returned on rank 0
+
+    def fresh_key(self) -> bytes:
+        """A fresh secret of the operating system, the same on all ranks."""
+        return self.from_first(partial(secrets.token_bytes, KEY_BYTES))
 
     def check_same(self, **digests: str) -> None:
         """An error, on every rank, unless all of them were given the same things.

@@ -150,7 +150,7 @@ class RoundLoop(HintedKeywords, Generic[Accounted]):
         """Run so many rounds, or all that are left, once a budget has counted what it allows."""
         todo = self.left if asked is None else count(least=0, hint="", **{self._unit: asked})
         if budget is not None:
-            self._counted = counted_rounds(
+            allowed = counted_rounds(
                 budget,
                 self.plan.begun,
                 self._most,
@@ -159,6 +159,8 @@ class RoundLoop(HintedKeywords, Generic[Accounted]):
                 run=self._journal.run.encode(),
                 done=self.begun,
             )
+            # of several budgets, the one that allows the fewest rounds decides
+            self._counted = allowed if self._counted is None else min(allowed, self._counted)
         todo = min(todo, self.left)
         with progress(f"running {self._work}") as task:
             for done in range(todo):

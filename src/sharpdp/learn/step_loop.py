@@ -8,32 +8,36 @@ runs that add noise here; `CountedSteps` alone is under those whose noise a fram
 from __future__ import annotations
 
 import hashlib
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from sharpdp._validate import HintedKeywords, count, elementwise, invalid, open_probability
+from sharpdp._validate import (
+    HintedKeywords,
+    count,
+    elementwise,
+    invalid,
+    open_probability,
+    short_repr,
+)
 from sharpdp.bracket import Bracket
 from sharpdp.budget import Budget, Ledger, counted_rounds
 from sharpdp.budget.spending import begins_anew
-from sharpdp.errors import InvalidArgument, SharpDPError
+from sharpdp.errors import InvalidArgument, SharpDPError, WrongType
 from sharpdp.learn.budget import check_left
 from sharpdp.learn.checkpoint import fingerprint
 from sharpdp.learn.correlated_step_noise import CorrelatedStepNoise, NoiseMemory
 from sharpdp.learn.gaussian_noise import StepNoise, secret
 from sharpdp.learn.gradients import ClippedGradients
 from sharpdp.learn.ranks import Ranks
-from sharpdp.mechanisms import Adjacency, Mechanism
+from sharpdp.mechanisms import DPSGD, Adjacency, Mechanism
 from sharpdp.mechanisms.correlated_noise import CorrelatedNoise
-from sharpdp.mechanisms.training import BatchQueries
+from sharpdp.mechanisms.training import BatchQueries, check_trains
 from sharpdp.questions.account import Guarantee, account
-from sharpdp.randomness.keyed_stream import KEY_BYTES
 
-__all__ = ["AccountedRun", "CountedSteps", "StepLoop", "checked_begun"]
+__all__ = ["AccountedRun", "CountedSteps", "StepLoop", "checked_begun", "checked_plan"]
 
 Plan = TypeVar("Plan", bound=BatchQueries[Any])
 
@@ -111,7 +115,8 @@ class CountedSteps(AccountedRun, Generic[Plan]):
         """Count as many steps of the plan as a budget allows, and stop there.
 
         Batches that sharpdp draws then end after these steps. If others draw them, the step after the
-        last one raises `BudgetExceeded` before the model moves.
+        last one raises `BudgetExceeded` before the model moves. Of several budgets, the one that allows
+        the fewest steps decides.
 
         Args:
             budget: A `Budget` or `Ledger` that several runs share; the steps are counted in it now.
@@ -150,7 +155,7 @@ class CountedSteps(AccountedRun, Generic[Plan]):
             return rounds, None if before is None else before.number
 
         rounds, before = Ranks.of_process().from_first(counted)
-        self._counted = rounds
+        self._counted = rounds if self._counted is None else min(rounds, self._counted)
         self._counted_as = before if is_new else self._counted_as
         self._stop()
         return rounds
@@ -205,8 +210,7 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
 
     def _take_key(self, key: bytes | None) -> None:
         """The key that was given, or a fresh one, the same on all ranks."""
-        fresh = partial(secrets.token_bytes, KEY_BYTES)
-        self.key = self.ranks.from_first(fresh) if key is None else secret(key)
+        self.key = self.ranks.fresh_key() if key is None else secret(key)
 
     def _check_same(self, **given: str) -> None:
         """An error unless all ranks have the same key, parameters, and whatever else is given."""
@@ -247,10 +251,15 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
             self._check_resumed()
         self.ranks.check_unchanged(f"a {self._note}")
 
+    def _book(self) -> None:
+        """Have the next step counted on disk, where that is kept."""
+
     def _release(
         self, examples: int, make: Callable[[], dict[str, Tensor]], like: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """The noisy sum of the next step over all ranks; the step is counted before this returns.
+        """The noisy sum of the next step over all ranks.
+
+        It is counted on disk before anything of it is computed, and in memory before this returns.
 
         Args:
             examples: How many examples are in the part of this rank.
@@ -260,8 +269,13 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
         Returns:
             What is released.
         """
+
+        def booked() -> dict[str, Tensor]:
+            self._book()
+            return make()
+
         try:
-            total = self.ranks.summed(examples, make, like)
+            total = self.ranks.summed(examples, booked, like)
             released = self._noise.added(total, self.step)
             self.step += 1
         except BaseException as fault:
@@ -270,6 +284,15 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
                 self._begun = max(self._begun, self.step + 1)
             raise
         return released
+
+
+def checked_plan(plan: object) -> DPSGD[Any]:
+    """The plan, if it is DP-SGD with noise, steps and records."""
+    if not isinstance(plan, DPSGD):
+        hint = "Try DPSGD(scheme, noise_multiplier=...)."
+        raise WrongType(f"plan must be a DPSGD; got {short_repr(plan)}. {hint}")
+    check_trains(plan=plan)
+    return plan
 
 
 def checked_begun(begun: object, *, step: int, most: int) -> int:

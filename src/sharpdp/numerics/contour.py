@@ -91,30 +91,6 @@ class Gridding:
         return transform, self._growth * _grid_rounding(self._grid_size, crowd) + self._error
 
 
-def gridded_transforms(
-    points: Array, weights: Array, steps: Array, count: int
-) -> tuple[ComplexArray, Array]:
-    """`gridded_transform` of many rows of points and weights, each with its step, in one pass."""
-    size = _fast_length(4 * max(count, 64))
-    nearest, spreads = _spread(points * (steps / (2.0 * np.pi))[:, None], size)
-    spreads *= weights
-    # rows of half a turn to the left and to the right, and what is spread beyond
-    half, longer = size // 2, size + 2 * _SPREAD
-    nearest += half + _SPREAD - 1 + longer * np.arange(len(points))[:, None]
-    index = nearest + _SHIFTS[:, None, None]
-    every = np.bincount(index.ravel(), spreads.ravel(), minlength=longer * len(points))
-    every = every.reshape(len(points), longer)
-    first = half + _SPREAD - 1
-    grid = np.hstack([every[:, first : first + half], every[:, first - half : first]])
-    grid[:, half : half + _SPREAD + 1] += every[:, first + half :]
-    grid[:, half - _SPREAD + 1 : half] += every[:, : _SPREAD - 1]
-    # all points of a row may fall into one cell
-    rounding = _grid_rounding(size, points.shape[1])
-    growth, error = _gridding_error(size, count)
-    transform = np.conj(np.fft.rfft(grid)[:, :count]) * (growth * _GRID_SCALE)
-    return transform, growth * rounding + error
-
-
 def _spread(turns: Array, grid_size: int) -> tuple[NDArray[np.int64], Array]:
     """The grid points left of angles, given in turns, and the Gaussians around them at all shifts.
 
@@ -229,16 +205,6 @@ class PhaseTable:
 
 MANY_POINTS = 64
 """From so many points on a `Gridding` is quicker than products of exponentials."""
-
-
-def phase_sums(
-    points: Array, weights: Array, step: float, indices: NDArray[np.intp], block_size: int = 32
-) -> ComplexArray:
-    """sum_j w_j e^{i k step x_j} at each index k; at many of them by products of few exponentials."""
-    if indices.size <= block_size:
-        phases = np.exp(1j * np.multiply.outer(step * indices, points))
-        return np.asarray(np.sum(phases * weights, axis=1))
-    return PhaseTable(points, step, indices, block_size).sums(weights)
 
 
 @dataclass(frozen=True)
@@ -713,23 +679,6 @@ def exponential(
         small,
         np.abs(value) * np.expm1(np.where(small, log_error, 0.0)),
         np.abs(value) + np.exp(np.minimum(log_bound, 0.0)),
-    )
-
-
-def trapezoid_sums(
-    t: Array, values: ComplexArray, errors: Array, kernel: ComplexArray, window: float
-) -> Array:
-    """Trapezoid sums (step 2 pi / window) of payoff kernel times values, and of the values: the density.
-
-    Returns the payoff, its error, the density, its error, for each row of values. Frequencies t and
-    -t are conjugate.
-    """
-    weight = np.where(t > 0.0, 2.0, 1.0) / window
-    payoff = np.sum(weight * (values * kernel).real, axis=-1)
-    density = np.sum(weight * values.real, axis=-1)
-    spread = weight * errors
-    return np.stack(
-        [payoff, np.sum(spread * np.abs(kernel), axis=-1), density, np.sum(spread, axis=-1)]
     )
 
 

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from sharpdp.numerics.hull import extended_chords, meeting
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.tolerances import POINT_ERROR
 
 __all__ = ["ConvexTable"]
-
-_ROUNDING = 2e-15
-"""Each x is right to within this share of itself; 18 units, of which one operation takes one."""
 
 _BLOCK, _MANY, _LARGE = 128, 1 << 14, 256
 """So many lines are looked at together; up to so many sums are all looked at; from so many points on a
@@ -62,7 +60,7 @@ class ConvexTable:
         Behind the last point the second line is the floor.
         """
         x, low = self.x, np.maximum(self.low, self.floor)
-        after, before = extended_chords(x, low, self.high, -self.steepest, 0.0, blur=_ROUNDING)
+        after, before = extended_chords(x, low, self.high, -self.steepest, 0.0, blur=POINT_ERROR)
         fall, rise = (-np.clip(slopes, -self.steepest, 0.0) for slopes in (after, before))
         width = np.diff(x)
         with np.errstate(all="ignore"):
@@ -71,21 +69,21 @@ class ConvexTable:
         across = np.clip(np.nan_to_num(across), 0.0, width)
         last = min(last, 1e3 * (1.0 + x[-1])) if fall[-1] > 0.0 else 0.0
         place = x + np.append(across, last)
-        walked = (place - x * (1.0 - _ROUNDING)) * (1.0 + _ROUNDING)
+        walked = (place - x * (1.0 - POINT_ERROR)) * (1.0 + POINT_ERROR)
         first = low - fall * walked
-        left = np.maximum(x[1:] * (1.0 - _ROUNDING) - place[:-1], 0.0) * (1.0 - _ROUNDING)
+        left = np.maximum(x[1:] * (1.0 - POINT_ERROR) - place[:-1], 0.0) * (1.0 - POINT_ERROR)
         second = np.append(low[1:] + rise[1:] * left, self.floor if fall[-1] > 0.0 else low[-1])
         size = np.abs(low) + np.append(np.abs(low[1:]), abs(self.floor))
-        return place, np.maximum(np.minimum(first, second) - _ROUNDING * size, self.floor)
+        return place, np.maximum(np.minimum(first, second) - POINT_ERROR * size, self.floor)
 
     @cached_property
     def _vertices(self) -> tuple[Array, Array]:
         """Lower bounds on y and on x of points and corners in turn, rounded down for sums y + a x."""
         corner_x, corner_y = self.corners
-        lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - _ROUNDING)
+        lowest = np.stack([self.x, corner_x]).T.ravel() * (1.0 - POINT_ERROR)
         lowest = np.minimum.accumulate(lowest[::-1])[::-1]
         values = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
-        return values - _ROUNDING * np.abs(values), lowest
+        return values - POINT_ERROR * np.abs(values), lowest
 
     @cached_property
     def _chain(self) -> ConvexChain | None:
@@ -108,8 +106,8 @@ class ConvexTable:
             vertex, low = chain.smallest_sums(slopes)
         # any point bounds the minimum from above; the best one is next to where the polyline has its own
         near = (vertex // 2 + np.arange(-1, 3)[:, None]).clip(0, self.x.size - 1)
-        tops = self.high + _ROUNDING * np.abs(self.high)
-        above = tops[near] + slopes * (self.x * (1.0 + _ROUNDING))[near]
+        tops = self.high + POINT_ERROR * np.abs(self.high)
+        above = tops[near] + slopes * (self.x * (1.0 + POINT_ERROR))[near]
         chosen, column = above.argmin(axis=0), np.arange(slopes.size)
         return low, above[chosen, column], near[chosen, column], vertex // 2, vertex % 2 == 1
 
@@ -124,14 +122,14 @@ class ConvexTable:
         y = np.stack([np.maximum(self.low, self.floor), corner_y]).T.ravel()
         behind = np.maximum.accumulate(y[::-1])[::-1]  # falls, so that it can be searched
         last = np.searchsorted(-behind, -values, side="left") - 1
-        low = _between(x, y, np.clip(last, 0, x.size - 2), values) * (1.0 - 4.0 * _ROUNDING)
+        low = _between(x, y, np.clip(last, 0, x.size - 2), values) * (1.0 - 4.0 * POINT_ERROR)
         low = np.where(last < 0, 0.0, np.where(last > x.size - 2, x[-1], low))
         before = np.minimum.accumulate(self.high)
         first = np.searchsorted(-before, -values, side="left")
         cell = np.clip(first - 1, 0, self.x.size - 2)
-        high = _between(self.x, self.high, cell, values) * (1.0 + 4.0 * _ROUNDING)
+        high = _between(self.x, self.high, cell, values) * (1.0 + 4.0 * POINT_ERROR)
         high = np.where(first == 0, 0.0, np.where(first > self.x.size - 1, np.inf, high))
-        return low * (1.0 - _ROUNDING), high, cell
+        return low * (1.0 - POINT_ERROR), high, cell
 
     def joined(self, x: Array, low: Array, high: Array) -> ConvexTable:
         """The table with more points; what is known twice of one of them counts together."""
@@ -213,7 +211,7 @@ def _smallest_sums(y: Array, x: Array, slopes: Array) -> tuple[NDArray[np.intp],
     starts = range(0, slopes.size, _BLOCK)
     anchors = slopes[np.append(starts, slopes.size - 1)][:, None] * x
     some = y + anchors
-    blur = _ROUNDING * (np.abs(y) + anchors)
+    blur = POINT_ERROR * (np.abs(y) + anchors)
     open_ = some - blur <= (some + blur).min(axis=1, keepdims=True)
     first, last = open_.argmax(axis=1).tolist(), y.size - open_[:, ::-1].argmax(axis=1)
     for block, start in enumerate(starts):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import POINT_ERROR
 
 __all__ = [
     "cell_minima",
@@ -32,9 +33,6 @@ __all__ = [
 Number = TypeVar("Number", float, Fraction)
 Values = NDArray[Any]
 """Doubles, or fractions as objects."""
-
-_ROUNDING = 1e-15
-"""Points are right to within this share of themselves; nine units, of which one operation takes one."""
 
 _SMALLEST = 1e-290
 """Below this a number, or what rounding adds to it, may not be right to within that share."""
@@ -136,20 +134,20 @@ def cell_minima(
     Numerics: x may be off by 1e-15 of itself. Steps along a line are 2e-15 longer, which covers a
     difference, a division and a product; 1e-15 of the result covers the sum.
     """
-    after, before = extended_chords(x, low, high, first, last, blur=_ROUNDING)
+    after, before = extended_chords(x, low, high, first, last, blur=POINT_ERROR)
     fall, rise = -after[:-1], before[1:]
     left, right = low[:-1], low[1:]
-    width = _widths(x, _ROUNDING)[1]
+    width = _widths(x, POINT_ERROR)[1]
     with np.errstate(all="ignore"):
         middle = meeting(left, right, -fall, rise, width)
-        aside = 8.0 * _ROUNDING * (np.abs(left) + np.abs(right) + rise * width) / fall
+        aside = 8.0 * POINT_ERROR * (np.abs(left) + np.abs(right) + rise * width) / fall
         near = np.stack([middle, middle - aside, middle + aside, 0.0 * width, width])
         across = np.clip(np.nan_to_num(near), 0.0, width)
         # for no distance a slope may be infinite
-        down = np.where(across > 0.0, fall * across, -np.inf) * (1.0 + 2.0 * _ROUNDING)
-        up = np.where(across < width, rise * (width - across), -np.inf) * (1.0 + 2.0 * _ROUNDING)
+        down = np.where(across > 0.0, fall * across, -np.inf) * (1.0 + 2.0 * POINT_ERROR)
+        up = np.where(across < width, rise * (width - across), -np.inf) * (1.0 + 2.0 * POINT_ERROR)
         values = np.minimum(left - down, right - up)
-        values -= _ROUNDING * np.abs(values)
+        values -= POINT_ERROR * np.abs(values)
     best = np.argmax(values, axis=0)[None]
     value, offset = (np.take_along_axis(rows, best, axis=0)[0] for rows in (values, across))
     falls, rises = fall > 0.0, rise > 0.0
@@ -180,4 +178,4 @@ def concave_maximum(x: Array, low: Array, high: Array) -> float:
 def _told_apart(x: Array) -> NDArray[np.bool_]:
     """Which neighbors, along the last axis, are certainly in order: numbers near the smallest are not."""
     later = x[..., 1:]
-    return np.asarray((np.diff(x) > 2.0 * _ROUNDING * later) & (later > _SMALLEST))
+    return np.asarray((np.diff(x) > 2.0 * POINT_ERROR * later) & (later > _SMALLEST))

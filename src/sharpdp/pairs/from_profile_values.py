@@ -24,11 +24,10 @@ from sharpdp.bracket import Side
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.hull import lower_hull, meeting
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_diff, safe_log
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import Pair
 
-# The masses are rounded; their profile is computed again, with error below this, and scaled to a side.
-_MARGIN = 1e-9
 # Losses that are closer than this are rounded versions of one.
 _SAME_LOSS = 1e-12
 
@@ -74,7 +73,7 @@ def above_all(pairs: Sequence[AtomicPair], limit: int = 400) -> AtomicPair:
     error = max(member.loss_error for member in every)
     last = losses.size - 1
     if last == 0:  # all losses are as good as none: one that is larger stands for them
-        log_high = np.array([max(_log_at_zero(member) for member in every) + _MARGIN])
+        log_high = np.array([max(_log_at_zero(member) for member in every) + PROFILE_ERROR])
         calls = calls_above(losses, log_high, _SAME_LOSS + error)
         return pair_from_halves(calls, calls, side=Side.UPPER)
     indices = np.linspace(0.0, last, max(limit // last, 1) * last + 1)
@@ -166,7 +165,7 @@ def _corners(losses: Array, low: Array, high: Array, first: float) -> tuple[Arra
         offset = meeting(np.ones(1), right, steep, flat, np.where(flat < 0.0, width, 0.0))
         value = 1.0 + steep * offset
         # a hair lower, for the rounding of all this
-        value = value - _MARGIN * (1.0 + np.abs(steep) * offset)
+        value = value - PROFILE_ERROR * (1.0 + np.abs(steep) * offset)
         inside = (steep < flat) & (offset > 0.0) & (offset < width) & np.isfinite(unit)
         corner = losses[:-1] + np.log1p(offset)
         # a corner that is rounded to an end of its cell is moved to the right one, where h is lower
@@ -197,7 +196,9 @@ def _masses(losses: Array, values: Array, side: Side) -> CallSide:
     own = _profile(losses, log_q + losses[1:])
     finite = np.isfinite(values[:-1])
     off = side.sign * (values[:-1][finite] - own[finite])
-    beyond = side.sign * (float(np.max(off, initial=-np.inf)) + _MARGIN) if finite.any() else 0.0
+    beyond = (
+        side.sign * (float(np.max(off, initial=-np.inf)) + PROFILE_ERROR) if finite.any() else 0.0
+    )
     positive = np.isfinite(log_q)
     calls = CallSide(losses[1:][positive], log_q[positive], float(own[0]))
     return calls.scaled(beyond)

@@ -252,8 +252,8 @@ def design_collection(
     ... )  # doctest: +ELLIPSIS
     5,000 users report one of 6 categories once; epsilon at delta=1e-06, replace-one
       local epsilon  central epsilon  error  no shuffler  5% drop-outs  error
-                  1        0.0423334  +-6.1     0.999998     0.0435189  +-6.3
-                  4         0.581585  +-1.6            4       0.59886  +-1.7
+                  1        0.0423334  +-6.1     0.999998     0.0435188  +-6.3
+                  4         0.581584  +-1.6            4      0.598859  +-1.7
     ...
     """
     from sharpdp.learn import RandomizedAnswers

@@ -29,6 +29,7 @@ from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, ROUGH_WIDTH, Effort
 from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 
@@ -43,9 +44,6 @@ __all__ = [
     "revealed_bins_upper",
 ]
 
-_OUTWARDS = {Side.UPPER: 1.0 - 2.0**-50, Side.LOWER: 1.0 + 2.0**-50}
-"""Less noise reveals more: factors beyond what a square root and a quotient are off by."""
-
 
 def keeps_bins(mechanism: DPSGD[BallsAndBins | RandomAllocation]) -> bool:
     """True if several epochs have the same bins."""
@@ -55,7 +53,8 @@ def keeps_bins(mechanism: DPSGD[BallsAndBins | RandomAllocation]) -> bool:
 
 def _noise(mechanism: DPSGD[BallsAndBins], side: Side) -> float:
     """The noise of the one epoch that reveals as much, rounded to the safe side."""
-    return mechanism.noise_multiplier / sqrt(mechanism.batches.epochs) * _OUTWARDS[side]
+    noise = mechanism.noise_multiplier / sqrt(mechanism.batches.epochs)
+    return noise * (1.0 - side.sign * QUOTIENT_ERROR)
 
 
 def _lead(mechanism: DPSGD[BallsAndBins]) -> float:

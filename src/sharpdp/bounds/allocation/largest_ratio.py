@@ -26,6 +26,7 @@ import numpy as np
 
 from sharpdp.bracket import Side
 from sharpdp.numerics.special import Array, log_ndtr, log_normal_call
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 
@@ -41,8 +42,8 @@ _AHEAD, _BEHIND, _REACH = 0.05, 0.3, 16.0
 _CELLS, _LEFTMOST, _DEEPEST = 0.02, -8.0, 690.0
 """Cells of the largest result: their width, where they begin, and the log of the smallest tails."""
 
-_MARGIN, _MASS_ERROR = 1e-9, 1e-11
-"""Beyond the rounding of a profile; and of a cell's mass, a difference of tails, relative to itself."""
+_MASS_ERROR = 1e-11
+"""Beyond the rounding of a cell's mass, a difference of tails, relative to itself."""
 
 
 def lead(mu: float, steps: int) -> float:
@@ -70,9 +71,9 @@ def largest_ratio_above(mu: float, steps: int) -> AtomicPair:
         values = np.minimum.accumulate(profile(losses, mu, steps))
         rest = float(values[-1])
         end = max(int(np.argmax(values <= rest)), 1)
-        log_more = np.log(np.maximum(values[:end] - rest, np.finfo(float).tiny)) + _MARGIN
+        log_more = np.log(np.maximum(values[:end] - rest, np.finfo(float).tiny)) + PROFILE_ERROR
         halves.append(calls_above(losses[:end], log_more, float(losses[end])))
-        revealed.append(rest * (1.0 + _MARGIN))
+        revealed.append(rest * (1.0 + PROFILE_ERROR))
     return pair_from_halves(*halves, side=Side.UPPER, infinite=(revealed[0], revealed[1]))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from sharpdp.bounds.allocation.sum_contour import Values
 from sharpdp.bounds.allocation.sum_profile import Profile
 from sharpdp.bracket import Side
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, calls_below, pair_from_halves
 from sharpdp.pairs.pair import STANDARD_WIDTH, GaussianPair, Hints, Pair
@@ -32,8 +33,6 @@ MOST_NOISE = 1e4
 
 MOST_STEPS = 1 << 30
 """Sums of more terms would lose their moments in rounding."""
-
-_MARGIN = 1e-9
 
 _NEGLIGIBLE, _STRIDE = 12.0, 8.0
 """Nats below the delta that is asked for to which a table reaches, in strides of so many."""
@@ -126,7 +125,7 @@ def _pair(mu: float, steps: int, depth: float, side: Side, width: float) -> Atom
 def _values(mu: float, steps: int, sign: float, depth: float, width: float) -> Values:
     """One direction, no higher than that of the step that is revealed."""
     values = _profile(mu, steps, sign, width).values(depth)
-    revealed = GaussianPair(mu).log_hockey_stick(values.losses) + _MARGIN
+    revealed = GaussianPair(mu).log_hockey_stick(values.losses) + PROFILE_ERROR
     return Values(values.losses, values.log_low, np.minimum(values.log_high, revealed))
 
 
@@ -139,7 +138,7 @@ def pair_above(ahead: Values, behind: Values) -> AtomicPair:
         with np.errstate(divide="ignore"):
             log_more = np.log(values[:-1] - values[-1])
         halves.append(calls_above(part.losses[:-1], log_more, float(part.losses[-1])))
-        revealed.append(float(values[-1]) * (1.0 + _MARGIN))
+        revealed.append(float(values[-1]) * (1.0 + PROFILE_ERROR))
     return pair_from_halves(
         halves[0], halves[1], side=Side.UPPER, infinite=(revealed[0], revealed[1])
     )
@@ -156,7 +155,10 @@ def _lines_below(ahead: Values, behind: Values) -> CallSide:
     """One half: nothing is known beyond its last loss but what the profile is there."""
     # the chord of the other half is above it at the first loss of this one
     first = np.interp(np.exp(ahead.losses[1]), np.exp(behind.losses), np.exp(behind.log_high))
-    other = (behind.log_low[:1], np.array([behind.log_high[0], float(np.log(first)) + _MARGIN]))
+    other = (
+        behind.log_low[:1],
+        np.array([behind.log_high[0], float(np.log(first)) + PROFILE_ERROR]),
+    )
     return calls_below(
         ahead.losses[:-1],
         (ahead.log_low[:-1], ahead.log_high[:-1]),

@@ -19,11 +19,11 @@ from sharpdp.bounds.allocation.symmetric_mean_profile import Outline, SeveralSte
 from sharpdp.bracket import Side
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair, PairOfOutcomes, TabulatedPair
 from sharpdp.pairs.from_events import Attacks
 from sharpdp.pairs.pair import GaussianPair, Hints, Pair
 
-_MARGIN = 1e-9
 # Where log delta is this small rounding may hide it, and a statistic for a smaller loss may say more.
 _ROUNDED = -34.0
 
@@ -49,7 +49,7 @@ class SeveralStepsPair(PairOfOutcomes):
                 return AtomicPair((0.0,), (0.0,), (0.0,))
             mu = self.mu * math.sqrt(self.participations)
             losses = np.linspace(0.0, 0.5 * mu**2 + 9.0 * mu, 1000)
-            log_high = GaussianPair(mu).log_hockey_stick(losses) + _MARGIN
+            log_high = GaussianPair(mu).log_hockey_stick(losses) + PROFILE_ERROR
             values = Values(losses, np.full(losses.size, -np.inf), log_high)
             return pair_above(values, values)
 
@@ -113,7 +113,7 @@ class SeveralStepsAtThresholds(Pair):
     def _values(self, sign: float, losses: Array) -> Array:
         """log of upper or lower bounds on delta of one direction, each from the nearest statistic."""
         revealed = GaussianPair(self.mu * math.sqrt(self.participations))
-        known = np.minimum(revealed.log_hockey_stick(losses) + _MARGIN, 0.0)
+        known = np.minimum(revealed.log_hockey_stick(losses) + PROFILE_ERROR, 0.0)
         values = known if self.side is Side.UPPER else np.full(losses.size, -np.inf)
         try:
             nearest = self._directions[sign].nearest(losses)
@@ -216,7 +216,7 @@ def _pair(
     revealed = GaussianPair(mu * math.sqrt(participations))
     halves = []
     for part in (ahead, behind):
-        known = revealed.log_hockey_stick(part.losses) + _MARGIN
+        known = revealed.log_hockey_stick(part.losses) + PROFILE_ERROR
         log_high = np.minimum(np.minimum(part.log_high, known), 0.0)
         halves.append(Values(part.losses, np.full(log_high.shape, -np.inf), log_high))
     return pair_above(halves[0], halves[1])

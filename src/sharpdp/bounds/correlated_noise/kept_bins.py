@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sharpdp.bounds.correlated_noise.columns import Columns, columns_of
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import CorrelatedNoise, Strategy
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 
 __all__ = [
     "BinGram",
@@ -41,10 +42,6 @@ MOST_PRODUCTS = 1 << 31
 
 MOST_ERROR = 1e-6
 """Relative error of an inner product that is worth a bound."""
-
-OUTWARDS = 1e-12
-"""Relative: far beyond the rounding of sums of a few thousand numbers, and of a square root."""
-
 
 PLANNED_DELTA, MOST_ORDERS = 1e-6, 40
 """What the choice of an exchangeable matrix is for; answers are safe at every delta."""
@@ -130,7 +127,7 @@ def exchangeable(bins: BinGram, common: float, side: Side) -> Exchangeable:
         excess = np.maximum(bins.upper() - common, 0.0)
         vector = _perron(excess)
         ratio = float(np.max((excess @ vector) / vector))
-        return Exchangeable(ratio * (1.0 + OUTWARDS), common, len(excess))
+        return Exchangeable(ratio * (1.0 + FORMULA_ERROR), common, len(excess))
     lack = np.minimum(bins.lower() - common, 0.0)
     diagonal = np.diag(bins.lower()) - common
     np.fill_diagonal(lack, 0.0)
@@ -138,8 +135,8 @@ def exchangeable(bins: BinGram, common: float, side: Side) -> Exchangeable:
     shift = float(np.max(np.abs(diagonal)))
     vector = _perron(np.diag(shift - diagonal) - lack)
     size = (np.abs(diagonal) * vector - lack @ vector) / vector
-    ratio = float(np.min((diagonal * vector + lack @ vector) / vector - OUTWARDS * size))
-    return Exchangeable(ratio * (1.0 - OUTWARDS), common, len(lack))
+    ratio = float(np.min((diagonal * vector + lack @ vector) / vector - FORMULA_ERROR * size))
+    return Exchangeable(ratio * (1.0 - FORMULA_ERROR), common, len(lack))
 
 
 def _perron(matrix: Floats) -> Floats:

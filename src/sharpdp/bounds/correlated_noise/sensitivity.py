@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.bounds.correlated_noise.columns import Columns
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 
 __all__ = [
     "once_per_epoch_upper",
@@ -35,9 +36,6 @@ MOST_DENSE = 2048
 MOST_STACKED = 1 << 23
 """Entries of the columns of one pattern that are looked at together."""
 
-OUTWARDS = 1.0 + 2.0**-40
-"""Far beyond the rounding of a sum of a few thousand numbers that are not negative."""
-
 
 def positions_upper(columns: Columns, cycle: int) -> float:
     """Upper end over the patterns j, j + cycle, j + 2 cycle, ... for every j below the cycle."""
@@ -54,7 +52,7 @@ def positions_upper(columns: Columns, cycle: int) -> float:
     if columns.bands <= cycle:
         return separated_upper(columns, cycle, uses)
     squares = (columns.gram_upper(_pattern(columns, start, cycle)).sum() for start in starts)
-    return math.sqrt(max(map(float, squares))) * OUTWARDS
+    return math.sqrt(max(map(float, squares))) * (1.0 + FORMULA_ERROR)
 
 
 def positions_lower(columns: Columns, cycle: int) -> float:
@@ -73,14 +71,14 @@ def separated_upper(columns: Columns, separation: int, participations: int) -> f
     if columns.bands <= separation:
         # columns of one pattern do not overlap; the first ones are the longest if they are all alike
         if columns.first is not None:
-            return math.sqrt(math.fsum(squares[first_uses].tolist())) * OUTWARDS
-        return math.sqrt(best_sum(squares, separation, uses)[0]) * OUTWARDS
+            return math.sqrt(math.fsum(squares[first_uses].tolist())) * (1.0 + FORMULA_ERROR)
+        return math.sqrt(best_sum(squares, separation, uses)[0]) * (1.0 + FORMULA_ERROR)
     if columns.steps <= MOST_DENSE:
         gram = columns.gram_upper(np.arange(columns.steps))
         shares = np.array(
             [_share_upper(gram[step], step, separation, uses) for step in range(len(gram))]
         )
-        return math.sqrt(best_sum(shares, separation, uses)[0]) * OUTWARDS
+        return math.sqrt(best_sum(shares, separation, uses)[0]) * (1.0 + FORMULA_ERROR)
     return _falling_majorant(columns).norm_upper(first_uses)
 
 
@@ -103,11 +101,12 @@ def once_per_epoch_upper(columns: Columns, cycle: int) -> float:
     epochs = -(-columns.steps // cycle)
     if columns.first is None:
         if columns.steps > MOST_DENSE:
-            return math.sqrt(float(epochs * epochs * columns.squares_upper().max())) * OUTWARDS
+            largest = float(columns.squares_upper().max())
+            return epochs * math.sqrt(largest) * (1.0 + FORMULA_ERROR)
         gram = columns.gram_upper(np.arange(columns.steps))
         edges = cycle * np.arange(epochs)
         blocks = np.maximum.reduceat(np.maximum.reduceat(gram, edges, axis=0), edges, axis=1)
-        return math.sqrt(float(blocks.sum())) * OUTWARDS
+        return math.sqrt(float(blocks.sum())) * (1.0 + FORMULA_ERROR)
     entries = _falling_majorant(columns).majorant
     total = 0.0
     for apart in range(epochs):
@@ -119,7 +118,7 @@ def once_per_epoch_upper(columns: Columns, cycle: int) -> float:
         lengths = columns.steps - cycle * np.arange(apart, epochs)
         ends = np.minimum(lengths, sums.size) - 1
         total += (2.0 if apart else 1.0) * float(sums[ends].sum())
-    return math.sqrt(total * (1.0 + 2.0 * columns.rounding)) * OUTWARDS
+    return math.sqrt(total * (1.0 + 2.0 * columns.rounding)) * (1.0 + FORMULA_ERROR)
 
 
 def best_sum(values: Floats, separation: int, uses: int) -> tuple[float, Steps]:

@@ -41,6 +41,7 @@ from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.mechanisms import DPSGD, Adjacency, CorrelatedNoise, Mechanism, MinSeparation
 from sharpdp.mechanisms.composed import Grouped
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.opposed import opposed
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
@@ -68,8 +69,8 @@ Known: TypeAlias = CorrelatedNoise[
 AtRandom: TypeAlias = CorrelatedNoise[ShuffledBatches | BallsAndBins | CyclicPoissonBatches]
 InBins: TypeAlias = CorrelatedNoise[BallsAndBins]
 
-OUTWARDS = {Side.UPPER: 1.0 + 2.0**-50, Side.LOWER: 1.0 - 2.0**-50}
-"""Beyond what a quotient of two doubles is off by."""
+OUTWARDS = {side: 1.0 + side.sign * QUOTIENT_ERROR for side in Side}
+"""Factors for quotients of two doubles."""
 
 MOST_CONVOLVED = 1 << 30
 """Products of entries that a linear test may take to check."""

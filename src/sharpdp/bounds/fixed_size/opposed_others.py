@@ -33,6 +33,7 @@ from sharpdp.bounds.fixed_size.pairs import DisplacedPair
 from sharpdp.bracket import Side
 from sharpdp.numerics.matrix_product import weighted_sums
 from sharpdp.numerics.special import Array, cell_masses, log_normal_call, ndtr
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import CallSide, calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -50,9 +51,6 @@ _POWERS = (12.0, 10.0, 8.0, 7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0)
 _REST = 1e-12
 """In units of the rate: what is revealed in every step of Q against P, so that smaller B need not be
 compared; half of it is beyond the rounding of G."""
-
-_MARGIN = 1e-9
-"""Beyond the rounding of masses and logarithms."""
 
 _REACH, _NEWTON_STEPS, _NOWHERE, _LOG_TWO = 6.5, 12, -40.0, 0.6931471805599454
 _FIRST, _LEAST, _LARGEST_LOSS = 1e-4, 1e-60, 1e4
@@ -96,7 +94,7 @@ def opposed_others(
     def revealed(losses: Array) -> Array:
         total = np.zeros(losses.shape)
         for times, weight in repeats:
-            total += weight * np.exp(log_normal_call(times * mu, losses) + _MARGIN)
+            total += weight * np.exp(log_normal_call(times * mu, losses) + PROFILE_ERROR)
         return total
 
     def ahead(losses: Array) -> Array:
@@ -121,8 +119,10 @@ def _half(losses: Array, values: Array) -> tuple[CallSide, float]:
     values = np.minimum.accumulate(values)
     rest = float(values[-1])
     end = int(np.argmax(values <= rest))
-    calls = calls_above(losses[:end], np.log(values[:end] - rest) + _MARGIN, float(losses[end]))
-    return calls, rest * (1.0 + _MARGIN)
+    calls = calls_above(
+        losses[:end], np.log(values[:end] - rest) + PROFILE_ERROR, float(losses[end])
+    )
+    return calls, rest * (1.0 + PROFILE_ERROR)
 
 
 def _thresholds(start: float, end: float, growth: float) -> Array:
@@ -153,7 +153,7 @@ def with_record(losses: Array, mu: float, rate: float, cosine: float) -> Array:
 def _raised(losses: Array, mu: float, rate: float, entries: tuple[float, float, float]) -> Array:
     """G from above; d is one."""
     mean = _spread_mean(losses, mu, rate, entries, Side.UPPER)
-    return np.asarray(mean * (1.0 + _MARGIN) + 0.5 * _REST * rate)
+    return np.asarray(mean * (1.0 + PROFILE_ERROR) + 0.5 * _REST * rate)
 
 
 def _spread_mean(
@@ -248,7 +248,9 @@ def opposed_condition(mu: float, rate: float) -> tuple[float, float] | None:
     """The c_1 and the largest power for which the condition of the theorem holds; None if none does."""
     ahead, behind = DisplacedPair(mu, rate), PoissonSampledPair(GaussianPair(mu), rate)
     start = float(np.exp(ahead.log_hockey_stick(np.zeros(1))[0]))
-    end = _end(lambda losses: np.exp(behind.log_hockey_stick(losses) + _MARGIN), 0.4 * _REST * rate)
+    end = _end(
+        lambda losses: np.exp(behind.log_hockey_stick(losses) + PROFILE_ERROR), 0.4 * _REST * rate
+    )
     knots, fine = _thresholds(start, end, _LOOSE), _thresholds(start, end, _RIEMANN)
     x = np.exp(fine)
     highest = np.exp(ahead.log_hockey_stick(fine) - ahead.accuracy)
@@ -262,13 +264,14 @@ def opposed_condition(mu: float, rate: float) -> tuple[float, float] | None:
     own = {}
     for cosine in _COSINES[:_TRIED]:
         mean = _spread_mean(knots, mu, rate, (1.0, 1.0, cosine), Side.LOWER)[following]
-        own[cosine] = np.maximum(mean * (1.0 - _MARGIN), _REST * rate)
+        own[cosine] = np.maximum(mean * (1.0 - PROFILE_ERROR), _REST * rate)
     for power in _POWERS:
         gained, paid = _weights(fine, 1.0 - power), _weights(fine, power - 2.0)
         for first, cosine in enumerate(_COSINES[:_TRIED]):
             if all(
                 weighted_sums(less[low], gained)
-                >= weighted_sums(np.maximum(more[high] - own[cosine], 0.0), paid) * (1.0 + _MARGIN)
+                >= weighted_sums(np.maximum(more[high] - own[cosine], 0.0), paid)
+                * (1.0 + PROFILE_ERROR)
                 for low, high in pairwise(_COSINES[first:])
             ):
                 return cosine, power
@@ -299,7 +302,9 @@ def power_pair(power: float) -> AtomicPair:
     rest = most - losses
     values = -np.expm1(-(power - 1.0) * rest) + np.exp(losses) * np.expm1(-(power - 2.0) * rest)
     # rounded, these are off by some units of one
-    ahead = calls_above(losses, np.log(values + 1e-14) + _MARGIN, most * (1.0 + 1e-12) + 1e-12)
+    ahead = calls_above(
+        losses, np.log(values + 1e-14) + PROFILE_ERROR, most * (1.0 + 1e-12) + 1e-12
+    )
     losses = np.append(0.0, np.geomspace(1e-3, 40.0 / (power - 2.0), 400))
     values = np.exp(-(power - 2.0) * (most + losses)) / (power - 1.0)
     behind, revealed = _half(losses, values)

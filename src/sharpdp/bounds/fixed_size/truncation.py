@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdp.numerics.counts import MASS_ERROR, beyond_over_at, log_mass, ratio_error
-
-_ROUNDING = 1e-12
-"""Of the rate as a double, taken to a power of about the batch size, and of the last operations."""
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 
 _UNDERFLOW = 1e-320
 """More than probabilities next to the end of the doubles are rounded by."""
@@ -37,7 +35,7 @@ class Overflow:
         log_at = log_mass(n, k, self.rate)
         value = float(np.exp(log_at[0]) * (1.0 + beyond_over_at(n, k, self.rate, log_at)[0]))
         # beyond six deviations the ratio is small and its own error does not count
-        error = MASS_ERROR + ratio_error(float(trials)) + _ROUNDING * (1.0 + self.room)
+        error = MASS_ERROR + ratio_error(float(trials)) + FORMULA_ERROR * (1.0 + self.room)
         low, high = value * (1.0 - error) - _UNDERFLOW, value * (1.0 + error) + _UNDERFLOW
         return max(low, 0.0), min(high, 1.0)
 
@@ -53,15 +51,15 @@ class Overflow:
         """
         low, high = self._tail(self.population, self.room + 1)
         share = self.room / self.population
-        return share * low * (1.0 - _ROUNDING), share * high * (1.0 + _ROUNDING)
+        return share * low * (1.0 - FORMULA_ERROR), share * high * (1.0 + FORMULA_ERROR)
 
     @property
     def least_rate(self) -> float:
         """Not above the probability that the record is in a batch, displacing or not."""
         high = self.full(self.population - 1)[1]
-        return (self.rate * (1.0 - high) + self.displacing[0]) * (1.0 - _ROUNDING)
+        return (self.rate * (1.0 - high) + self.displacing[0]) * (1.0 - FORMULA_ERROR)
 
     @property
     def full_rate(self) -> float:
         """Not below the probability that the record gets a place in a batch that is full without it."""
-        return min(self.rate * self.room / (self.room + 1.0) * (1.0 + _ROUNDING), 1.0)
+        return min(self.rate * self.room / (self.room + 1.0) * (1.0 + FORMULA_ERROR), 1.0)

@@ -28,6 +28,7 @@ from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
 from sharpdp.numerics.special import Array, cell_masses
+from sharpdp.numerics.tolerances import FORMULA_ERROR, PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair, Pair
@@ -56,9 +57,6 @@ _FINEST, _COARSEST, _CELLS, _REACH = 0.0125, 0.05, 3000, 9.5
 _MASS_ERROR = 1e-12
 """Relative error of the mass of a cell: probabilities of occurrences are products of up to some hundred
 factors, and cells are differences of tails."""
-
-_OUTWARDS, _MARGIN = 1.0 + 1e-12, 1e-9
-"""Beyond the rounding of a probability, and of the logarithm of a profile."""
 
 _FIRST, _GROWTH, _LARGEST_LOSS, _LOG_REST = 1e-4, 1.02, 1e9, -140.0
 """Thresholds of a tabulated profile: the first in units of its value at zero, their ratio, and the
@@ -113,7 +111,7 @@ class Occurrences:
         (1, 10, 0.00995512)
         """
         masses = self.masses
-        tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0) * _OUTWARDS  # P[J >= k]
+        tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0) * (1.0 + FORMULA_ERROR)  # P[J >= k]
         weights, first = {}, least
         while first < masses.size:
             last = first if tails[first] > _TOLD_APART else 2 * first
@@ -224,7 +222,7 @@ def _zero_out_pair(mu: float, occurrences: Occurrences) -> Pair:
 
 def _rate_of_one(occurrences: Occurrences) -> float:
     """The chance that the record comes once if it comes at most once, rounded up."""
-    return occurrences.draws / (occurrences.others + occurrences.draws) * _OUTWARDS
+    return occurrences.draws / (occurrences.others + occurrences.draws) * (1.0 + FORMULA_ERROR)
 
 
 def _split_draws(
@@ -303,7 +301,7 @@ def _split_pair(mu: float, occurrences: Occurrences, adjacency: Adjacency, growt
         with np.errstate(divide="ignore"):
             more = np.log(values[:-1] - values[-1])
         halves.append(calls_above(losses[:-1], more, float(losses[-1])))
-        revealed.append(float(values[-1]) * (1.0 + _MARGIN))
+        revealed.append(float(values[-1]) * (1.0 + PROFILE_ERROR))
     first, second = (halves[0], halves[0] if replaced else halves[1])
     return pair_from_halves(first, second, side=Side.UPPER, infinite=(revealed[0], revealed[1]))
 
@@ -315,7 +313,7 @@ class _SplitProfile:
         """Take the probabilities of occurrences, from above."""
         weights = occurrences.from_above(1)
         self.log_weights = np.log(np.array(list(weights.values())))
-        self.log_absent = float(np.log(occurrences.masses[0] / _OUTWARDS))
+        self.log_absent = float(np.log(occurrences.masses[0] / (1.0 + FORMULA_ERROR)))
         times = np.array(list(weights), dtype=float)
         self.far, self.near, self.apart = times * (c * mu), times * ((c - d) * mu), times * (d * mu)
 
@@ -346,7 +344,7 @@ class _SplitProfile:
                 self.log_weights[column] + split + one, log_other[:, column] + other
             )
             values = np.logaddexp(values, both)
-        return np.minimum.accumulate(values) + _MARGIN
+        return np.minimum.accumulate(values) + PROFILE_ERROR
 
     def _places(self, losses: Array, log_rest: Array) -> Array:
         """Where sum p_k (N(far_k) - x N(near_k))_+ passes (x - 1) p_0 N(0), by halving; not certified."""

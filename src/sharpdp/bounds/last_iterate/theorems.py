@@ -23,6 +23,7 @@ from sharpdp.bounds.registry import CONSTANTS, REAL_NUMBERS, Effort, PairCounts,
 from sharpdp.bounds.registry import bound as register
 from sharpdp.mechanisms import DPSGD, Adjacency, LastIterate, Mechanism, SmoothLoss
 from sharpdp.numerics.special import UNIT_ROUNDOFF
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.opposed import opposed
 from sharpdp.pairs.pair import GaussianPair
@@ -52,9 +53,6 @@ LINEAR = (
     "start is fixed, or normal with the stated deviation"
 )
 LINEAR_STEPS = "no projection, no penalty that overshoots, and known losses"
-_ROUNDING = 1e-12
-"""Relative allowance for a handful of products, logarithms and exponentials."""
-
 _MOST_POSITIONS = 256
 """Positions in an epoch that are told apart; neighbors count as the later one of them."""
 
@@ -73,7 +71,7 @@ def _log_contraction(mechanism: LastIterate, fullness: float = 1.0) -> float:
     penalty, curved = _rates(mechanism)
     curved *= fullness
     if not _known(mechanism)[0].convex:
-        return math.log((abs(1.0 - penalty) + curved) * (1.0 + _ROUNDING) + _ROUNDING)
+        return math.log((abs(1.0 - penalty) + curved) * (1.0 + FORMULA_ERROR) + FORMULA_ERROR)
     if penalty < 1.0:
         shrinking = math.log1p(-penalty * (1.0 - 4.0 * UNIT_ROUNDOFF)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
     else:
@@ -114,7 +112,7 @@ def _diameter(mechanism: LastIterate, adjacency: Adjacency) -> float:
     loss, rate = _known(mechanism)
     moved = rate * loss.gradient_norm / _batch_size(mechanism)
     moved *= 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
-    return mechanism.diameter / moved * (1.0 + _ROUNDING)
+    return mechanism.diameter / moved * (1.0 + FORMULA_ERROR)
 
 
 def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
@@ -123,7 +121,7 @@ def _is_exact(mechanism: LastIterate[DeterministicBatches]) -> bool:
         return False
     # a hair of room, so that the slower of two rates is known to be the one of the penalty
     full = mechanism.batches.steps_per_epoch == 1
-    return full and mechanism.largest_fullness >= 1.0 + _ROUNDING
+    return full and mechanism.largest_fullness >= 1.0 + FORMULA_ERROR
 
 
 @bound(
@@ -293,26 +291,26 @@ def contracting_poisson_upper(
     before = _before(log_c, window, min(distance, often))
     revealed = _chance_of_large_batch(mechanism) + (_BEYOND if often < distance else 0.0)
     if before > 0.0:
-        pairs.append((GaussianPair(move * before / math.sqrt(share) * (1.0 + _ROUNDING)), 1))
+        pairs.append((GaussianPair(move * before / math.sqrt(share) * (1.0 + FORMULA_ERROR)), 1))
     kept = 1.0 if before == 0.0 else math.sqrt(1.0 - share)
-    used = 1.0 / (mechanism.noise_multiplier * kept) * (1.0 + _ROUNDING)
+    used = 1.0 / (mechanism.noise_multiplier * kept) * (1.0 + FORMULA_ERROR)
     replaced = adjacency is Adjacency.REPLACE_ONE
     step = (opposed if replaced else sampled_gaussian)(used, scheme.sample_rate)
     if revealed > 0.0:
-        pairs.append((AtomicPair.approximate(0.0, min(revealed * (1.0 + _ROUNDING), 1.0)), 1))
+        pairs.append((AtomicPair.approximate(0.0, min(revealed * (1.0 + FORMULA_ERROR), 1.0)), 1))
     return (*pairs, (step, window))
 
 
 def _distance(log_c: float, steps: int, diameter: float) -> float:
     """How many moves apart two runs are at most after so many steps."""
-    worst = math.expm1(steps * log_c) / math.expm1(log_c) * (1.0 + _ROUNDING)
+    worst = math.expm1(steps * log_c) / math.expm1(log_c) * (1.0 + FORMULA_ERROR)
     return min(worst, diameter)
 
 
 def _before(log_c: float, window: int, distance: float) -> float:
     """c^w z over the square root of the window's summed c^(2i), in moves; rounded up."""
     hidden = math.expm1(2.0 * window * log_c) / math.expm1(2.0 * log_c)
-    return distance * math.exp(window * log_c) / math.sqrt(hidden) * (1.0 + _ROUNDING)
+    return distance * math.exp(window * log_c) / math.sqrt(hidden) * (1.0 + FORMULA_ERROR)
 
 
 @lru_cache(maxsize=64)
@@ -364,7 +362,7 @@ def _chance_of_large_batch(mechanism: LastIterate[PoissonBatches]) -> float:
     size, rate = scheme.dataset_size, scheme.sample_rate
     if mechanism.largest_fullness == math.inf:
         return 0.0
-    most = math.floor(mechanism.largest_fullness * rate * size * (1.0 - _ROUNDING))
+    most = math.floor(mechanism.largest_fullness * rate * size * (1.0 - FORMULA_ERROR))
     if most >= size:
         return 0.0
     # at least `most` of the others, by the bound of Chernoff
@@ -374,7 +372,7 @@ def _chance_of_large_batch(mechanism: LastIterate[PoissonBatches]) -> float:
     fewer = math.log1p((rate - share) / (1.0 - rate))
     divergence = share * math.log(share / rate) + (1.0 - share) * fewer
     exponent = math.log(scheme.steps) - size * divergence * (1.0 - 1e-6)
-    return min(math.exp(min(exponent, 0.0)) * (1.0 + _ROUNDING), 1.0)
+    return min(math.exp(min(exponent, 0.0)) * (1.0 + FORMULA_ERROR), 1.0)
 
 
 def _steps_released(mechanism: LastIterate, adjacency: Adjacency) -> tuple[Mechanism, Adjacency]:

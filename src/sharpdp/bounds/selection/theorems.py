@@ -25,6 +25,7 @@ from sharpdp.curves.tradeoff.losses import to_pair
 from sharpdp.curves.tradeoff.polyline import Polyline
 from sharpdp.mechanisms import Adjacency, BestOf, Mechanism
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 from sharpdp.pairs.finite import AtomicPair, rational_pair
 from sharpdp.pairs.known_moments import PairOfKnownMoments
 
@@ -53,9 +54,6 @@ MOMENT_ORDERS = 1.0 + np.geomspace(0.05, 1e5, 110)
 
 _RATES = np.concatenate([np.geomspace(1e-16, 0.02, 60), np.linspace(0.03, 0.97, 48)])
 """False-positive rates at which tests on one run are looked for."""
-
-_ROUNDING = 1e-12
-"""Relative allowance for the rounding of a handful of exponentials, and of gamma."""
 
 bound = partial(
     register,
@@ -100,13 +98,13 @@ def random_repetitions_upper(mechanism: BestOf, adjacency: Adjacency) -> PairCou
     if mechanism.repetitions == "poisson":
         shift = mechanism.mean * advantage
     else:
-        gamma = mechanism.stopping_probability * (1.0 - _ROUNDING)
+        gamma = mechanism.stopping_probability * (1.0 - FORMULA_ERROR)
         at_zero = (1.0 - gamma) * deltas / gamma + 1.0
         at_kink = 1.0 / (gamma + (1.0 - gamma) * (1.0 - deltas) * np.exp(-epsilons))
         ratio = float(np.min(np.maximum(at_zero, at_kink)))
         shift = (1.0 + mechanism._shape) * math.log(ratio)
-    moved = (epsilons + shift) * (1.0 + _ROUNDING) + _ROUNDING
-    total = np.minimum(mechanism.mean * deltas * (1.0 + _ROUNDING), 1.0)
+    moved = (epsilons + shift) * (1.0 + FORMULA_ERROR) + FORMULA_ERROR
+    total = np.minimum(mechanism.mean * deltas * (1.0 + FORMULA_ERROR), 1.0)
     return ((_promised(moved, total), 1),)
 
 
@@ -253,22 +251,23 @@ def moments(mechanism: BestOf, adjacency: Adjacency, orders: Array) -> Array:
         with np.errstate(divide="ignore"):
             # log(1 - e^-((a - 1) D)), 0 if D is large
             lack = np.log(-np.expm1(-(orders - 1.0) * own))
-        exponent = (orders - 1.0) * (own + more + from_mean + _ROUNDING * sizes) + lack + _ROUNDING
-        return np.asarray(np.logaddexp(0.0, exponent) / (orders - 1.0) * (1.0 + _ROUNDING))
+        exponent = (orders - 1.0) * (own + more + from_mean + FORMULA_ERROR * sizes)
+        exponent = exponent + lack + FORMULA_ERROR
+        return np.asarray(np.logaddexp(0.0, exponent) / (orders - 1.0) * (1.0 + FORMULA_ERROR))
     every = np.concatenate([orders, MOMENT_ORDERS])
     divergences = _divergences(mechanism.run, adjacency, tuple(every.tolist()))
     own = divergences[: orders.size]
-    gamma = mechanism.stopping_probability * (1.0 - _ROUNDING)
+    gamma = mechanism.stopping_probability * (1.0 - FORMULA_ERROR)
     shift = np.min((1.0 - 1.0 / every) * divergences - math.log(gamma) / every)
     total = own + (1.0 + mechanism._shape) * shift + from_mean
-    return np.asarray(total * (1.0 + _ROUNDING))
+    return np.asarray(total * (1.0 + FORMULA_ERROR))
 
 
 def poisson_terms(mechanism: BestOf, adjacency: Adjacency, orders: Array) -> tuple[Array, Array]:
     """D(a) of one run, and E[K] delta(log(1 + 1 / (a - 1))); upper ends."""
     assert mechanism.mean is not None
     # a threshold below that of the theorem has a larger delta
-    thresholds = np.log1p(1.0 / (orders - 1.0)) * (1.0 - _ROUNDING)
+    thresholds = np.log1p(1.0 / (orders - 1.0)) * (1.0 - FORMULA_ERROR)
     curve = TradeoffCurve.of(mechanism.run, adjacency=adjacency)
     more = mechanism.mean * np.asarray(curve.delta(epsilon=thresholds).upper)
     return _divergences(mechanism.run, adjacency, tuple(orders.tolist())), more

@@ -250,9 +250,7 @@ def dominating_noise(
     for cut in np.unique(cuts):
         here = np.flatnonzero(cuts == cut)
         reports, rest = cells.blanket(int(cut), users, rate)
-        sums = reports.sums(losses[here])
-        tilts = sums.tilts()
-        values = np.minimum(sums.log_uppers(np.arange(here.size), tilts), sums.log_ceilings(tilts))
+        values = reports.log_uppers(losses[here])
         values = np.logaddexp(values - np.log(users), safe_log(rate * rest)) + 1e-14
         log_high[here] = np.minimum(log_high[here], values)
     return pair_above(losses, np.minimum(log_high, 0.0))

@@ -40,6 +40,8 @@ _STEP = {Side.UPPER: 0.02, Side.LOWER: 0.012}
 _CENTRAL = 9.0
 _FEWEST_STEPS = 200
 _PROBES = 128
+_TOLERANCE, _FAR_FROM_ONE = 1e-3, 2e-4
+"""How far sums may be from the truth, relative to it, besides the second number for each nat."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,20 @@ class Reports:
         _, y, gap = self.ratios
         more = np.expm1(losses)[:, None] * y
         size = self.rate * (np.array(self.first) + np.array(self.second)) + np.abs(more)
-        return Sums(np.array(self.weights), gap - more, _RATIO_UNITS * size, float(self.users))
+        weights = np.broadcast_to(self.weights, size.shape)
+        users = np.full(losses.size, float(self.users))
+        return Sums(weights, gap - more, _RATIO_UNITS * size, users)
+
+    def log_uppers(self, losses: Array) -> Array:
+        """Upper bounds on log E[S_+] at each threshold."""
+        sums = self.sums(losses)
+        tilts = sums.tilts()
+        ceilings = sums.log_ceilings(tilts)
+        return np.minimum(sums.log_values(tilts, _tolerances(ceilings))[1], ceilings)
+
+
+def _tolerances(log_values: Array) -> Array:
+    return _TOLERANCE + _FAR_FROM_ONE * np.abs(log_values)
 
 
 _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
@@ -203,9 +218,9 @@ def dominating(
         for which, kind in enumerate(kinds):
             asked = np.flatnonzero((rank == which) & (ceilings[which] > log_high))
             if asked.size:
-                values = kind.log_uppers(asked, tilts[which][asked])
-                ceiling = np.minimum(values, ceilings[which][asked])
-                log_high[asked] = np.maximum(log_high[asked], ceiling)
+                known = ceilings[which][asked]
+                _, values = kind.chosen(asked).log_values(tilts[which][asked], _tolerances(known))
+                log_high[asked] = np.maximum(log_high[asked], np.minimum(values, known))
     largest = max(reports.largest_loss for reports in every)
     log_high = log_high - np.log(every[0].users)
     if missing > 0.0:
@@ -238,7 +253,7 @@ def certified_values(reports: Reports, losses: Array) -> tuple[Array, Array]:
     """Certified log h, from below and from above, at each threshold."""
     sums = reports.sums(losses)
     tilts = sums.tilts()
-    low, high = sums.log_values(np.arange(losses.size), tilts)
+    low, high = sums.log_values(tilts, _tolerances(sums.log_ceilings(tilts)))
     log_users = np.log(reports.users)
     return low - log_users, np.minimum(high - log_users, 0.0)
 

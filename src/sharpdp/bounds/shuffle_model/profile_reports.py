@@ -129,9 +129,7 @@ def clones_above(pair: AtomicPair, users: int, rate: float = 1.0) -> AtomicPair:
         if not here.size:
             continue
         reports = clones_of(pair, log_budget, mixed, rate)
-        sums = reports.sums(losses[here])
-        tilts = sums.tilts()
-        values = np.minimum(sums.log_uppers(np.arange(here.size), tilts), sums.log_ceilings(tilts))
+        values = reports.log_uppers(losses[here])
         values += mixed * (_MASS_ERROR + 2.0 * pair.accuracy) - math.log(mixed)
         log_high[here] = np.minimum(log_high[here], np.logaddexp(values, excess[here]) + 1e-13)
     return pair_above(losses, np.minimum(log_high, 0.0))

@@ -12,7 +12,7 @@ import numpy as np
 from sharpdp.batches import BufferedShuffle
 from sharpdp.bounds.registry import REAL_NUMBERS, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import (
     COARSE,
     FINE,
     ShuffledEpoch,
@@ -137,7 +137,7 @@ def buffered_ratio_lower(mechanism: DPSGD[BufferedShuffle], _: Adjacency) -> Pai
 
     The pair of `ratio_test_lower` for an epoch of only as many batches as the buffer holds.
 
-    Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
+    Numerics: see `bounds.shuffled_batches.lower_ratio_tests`.
     """
     return ((_ratio_pair(_window(mechanism)), mechanism.batches.epochs),)
 

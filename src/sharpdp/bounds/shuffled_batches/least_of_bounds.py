@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 
 __all__ = ["LeastOfBounds", "Places"]
 
@@ -35,9 +36,6 @@ Estimates: TypeAlias = Callable[[Places, Array], tuple[Array, Array]]
 
 _LOG_SHARE = math.log(0.1)
 """Estimates suggest the first setting of whose bound the second term is at most this share."""
-
-_MARGIN = 1e-9
-"""Rounding of a sum of two numbers, taken upwards."""
 
 
 class LeastOfBounds:
@@ -128,4 +126,4 @@ class LeastOfBounds:
 
     def _tried(self, places: Places, losses: Array, allowed: Array) -> Array:
         """The logs of some bounds."""
-        return np.asarray(np.logaddexp(*self._terms(places, losses, allowed)) + _MARGIN)
+        return np.asarray(np.logaddexp(*self._terms(places, losses, allowed)) + PROFILE_ERROR)

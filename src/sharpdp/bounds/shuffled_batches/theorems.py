@@ -12,23 +12,24 @@ from functools import lru_cache, partial
 from sharpdp.batches import ShuffledBatches
 from sharpdp.bounds.registry import REAL_NUMBERS, Effort, PairCounts, needs
 from sharpdp.bounds.registry import bound as register
-from sharpdp.bounds.shuffled_batches.displaced_example import FullEpoch
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import (
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import (
     COARSE,
     FINE,
     ShuffledEpoch,
     largest_batch,
     likelihood_ratio_pair,
 )
-from sharpdp.bounds.shuffled_batches.null_record_clones import clones_help, dominating_epoch
-from sharpdp.bounds.shuffled_batches.switching_others import (
+from sharpdp.bounds.shuffled_batches.lower_switching import (
     MOST_TRIALS,
     SwitchingOthers,
     scores_suffice,
 )
-from sharpdp.bounds.shuffled_batches.vacant_seat import LEAST_NOISE, MOST_NOISE, VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_clones import clones_help, dominating_epoch
+from sharpdp.bounds.shuffled_batches.upper_envelope import LEAST_NOISE, MOST_NOISE, VacantEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope_full import FullEpoch
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -43,10 +44,6 @@ __all__ = [
     "switching_others_lower",
     "vacant_seat_upper",
 ]
-
-OUTWARDS = 1.0 + 2.0**-50
-"""More noise reveals less: a lower side rounds it up."""
-
 
 NOISE = f"noise from {LEAST_NOISE:g} to {MOST_NOISE:g}"
 
@@ -65,7 +62,7 @@ def _order(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> tuple[Shu
     batches = scheme.examples_per_epoch // scheme.batch_size
     absent = _absent(scheme)
     if scheme.order == "kept" and scheme.epochs > 1:
-        averaged = noise / math.sqrt(scheme.epochs) * OUTWARDS
+        averaged = noise / math.sqrt(scheme.epochs) * (1.0 + QUOTIENT_ERROR)
         return ShuffledEpoch(averaged, batches, absent, other), 1
     return ShuffledEpoch(noise, batches, absent, other), scheme.epochs
 
@@ -156,7 +153,7 @@ def null_record_clones_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjac
     g = c H_{1/c} of two normal laws at distance 1/s. The reverse with 1 - x mean X. The smallest over
     some c and the Gaussian profile counts, joined by chords.
 
-    Numerics: see `bounds.shuffled_batches.null_record_clones`.
+    Numerics: see `bounds.shuffled_batches.upper_clones`.
 
     >>> import numpy as np
     >>> scheme = ShuffledBatches(dataset_size=10**6, batch_size=100, epochs=3)
@@ -276,8 +273,9 @@ def vacant_seat_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -
     little noise, where it is hardly lower. So is that of replace-one up to 2,000 batches, with all three
     vectors chosen.
 
-    Numerics: see `bounds.shuffled_batches.vacant_seat`, `bounds.shuffled_batches.worst_policy` and
-    `bounds.shuffled_batches.worst_replacement`.
+    Numerics: see `bounds.shuffled_batches.upper_envelope`,
+    `bounds.shuffled_batches.upper_adaptive_zero_out` and
+    `bounds.shuffled_batches.upper_adaptive_replace_one`.
 
     >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
     >>> run = DPSGD(scheme, noise_multiplier=0.8)
@@ -356,7 +354,7 @@ def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjace
     the first result may tell, beyond what N batches allow, about who gave way; it is small for batches
     of a thousand examples or more, and falls with the noise. The least over some N, joined by chords.
 
-    Numerics: see `bounds.shuffled_batches.displaced_example`.
+    Numerics: see `bounds.shuffled_batches.upper_envelope_full`.
 
     >>> scheme = ShuffledBatches(dataset_size=10**7, batch_size=10**5, epochs=1)
     >>> run = DPSGD(scheme, noise_multiplier=2.0)
@@ -417,7 +415,7 @@ def ratio_test_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) ->
     sets E_C besides: their points span a finite pair. Left-over
     examples and orders that are kept as in `largest_batch_lower`.
 
-    Numerics: see `bounds.shuffled_batches.likelihood_ratio_tests`.
+    Numerics: see `bounds.shuffled_batches.lower_ratio_tests`.
 
     >>> scheme = ShuffledBatches(dataset_size=10, batch_size=10, epochs=2, order="kept")
     >>> ((pair, count),) = ratio_test_lower(DPSGD(scheme, noise_multiplier=2.0), Adjacency.ZERO_OUT)
@@ -470,7 +468,7 @@ def switching_others_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacen
     level, at tau, and like the record from then on. T whole batches with w = batch_size /
     dataset_size, rho = w T.
 
-    Numerics: see `bounds.shuffled_batches.switching_others`.
+    Numerics: see `bounds.shuffled_batches.lower_switching`.
 
     >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=512, epochs=30, drop_last=True)
     >>> run = DPSGD(scheme, noise_multiplier=0.8)
@@ -501,7 +499,7 @@ def _few_batches(mechanism: DPSGD[ShuffledBatches]) -> bool:
 
 @lru_cache(maxsize=64)
 def _reacting(order: ShuffledEpoch, delta: float) -> AtomicPair:
-    from sharpdp.bounds.shuffled_batches.adaptive_others import reacting_pair  # for scipy.fft
+    from sharpdp.bounds.shuffled_batches.lower_reacting import reacting_pair  # for scipy.fft
 
     return reacting_pair(order, _ratio_pair(order), delta)
 
@@ -530,7 +528,7 @@ def late_reaction_lower(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency)
     (by dynamic programming), for the x at which others that never react leave a delta of 1e-6. There is
     one rule for all y, so epochs with this rule compose.
 
-    Numerics: see `bounds.shuffled_batches.adaptive_others`.
+    Numerics: see `bounds.shuffled_batches.lower_reacting`.
 
     >>> scheme = ShuffledBatches(dataset_size=100, batch_size=5, epochs=1)
     >>> run = DPSGD(scheme, noise_multiplier=2.0)

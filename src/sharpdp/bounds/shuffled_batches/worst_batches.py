@@ -10,9 +10,9 @@ normal distributions at distance one and two, z normal and s the noise, and x = 
     backward   above = R1 - x,     below = R1 - x R2   for H_x(Q||P), zero-out
     replaced   above = R2 - x,     below = 1 - x R2    for replace-one, both directions
 
-For one x this is a contour integral (`numerics.many_sums`) after three changes that only raise it: W is
-spread onto the ends of cells with its mean kept, values above a cap are cut and what is cut off,
-T E(W - cap)_+, is added, and values below a floor are raised to it.
+For one x this is a contour integral (`numerics.expected_positive_part`) after three changes that only
+raise it: W is spread onto the ends of cells with its mean kept, values above a cap are cut and what is
+cut off, T E(W - cap)_+, is added, and values below a floor are raised to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sharpdp.numerics.many_sums import ManySums
+from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_rule, ndtr
 
 __all__ = ["WorstBatches"]
@@ -75,11 +75,11 @@ class WorstBatches:
         laws = self._laws(self._stops(_FEW_CELLS), _CELLS, _GAUSS_POINTS)
         values = laws.values - (self.shifts / self.counts)[:, None]
         errors = laws.errors + 4.0 * UNIT_ROUNDOFF * np.abs(values)
-        sums = ManySums(laws.weights, values, errors, self.counts)
+        sums = Sums(laws.weights, values, errors, self.counts)
         tilts = sums.tilts()
         log_high = sums.log_ceilings(tilts)
         rows = np.flatnonzero(log_high > log_least)
-        sharp = sums.chosen(rows).log_uppers(tilts[rows], tolerances[rows])
+        _, sharp = sums.chosen(rows).log_values(tilts[rows], tolerances[rows])
         log_high[rows] = np.minimum(log_high[rows], sharp)
         return np.asarray(np.logaddexp(log_high, np.log(self.counts * laws.beyond)))
 
@@ -87,7 +87,7 @@ class WorstBatches:
         """About the same, as if tilted sums were normal: for plans."""
         laws = self._laws(self._stops(_FEWER_CELLS), _ESTIMATE_CELLS, _FEW_POINTS)
         values = laws.values - (self.shifts / self.counts)[:, None]
-        sums = ManySums(laws.weights, values, np.zeros(values.shape), self.counts)
+        sums = Sums(laws.weights, values, np.zeros(values.shape), self.counts)
         return np.asarray(
             np.logaddexp(sums.log_estimates(sums.tilts()), np.log(self.counts * laws.beyond))
         )

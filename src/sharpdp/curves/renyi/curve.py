@@ -43,15 +43,13 @@ from sharpdp.errors import InvalidArgument, WrongType
 from sharpdp.mechanisms.composed import ANY_SAMPLES, Mechanism
 from sharpdp.mechanisms.given_name import named_by_author
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.numerics.two_doubles import multiply_exactly
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
 
-__all__ = ["OUTWARDS", "RenyiCurve", "chords", "compare_conversions", "least_over"]
+__all__ = ["QUOTIENT_ERROR", "RenyiCurve", "chords", "compare_conversions", "least_over"]
 
 Divergence = Callable[[Array], Array]
-
-OUTWARDS = 2.0**-50
-"""Relative allowance for the rounding of sums, products and chords of divergences."""
 
 _NAMES = ("joint", *CONVERSIONS)
 """The conversions by name, the best one first."""
@@ -84,7 +82,7 @@ class Summed:
     def __call__(self, orders: Array) -> Array:
         """The divergences at some orders."""
         total = sum(times * curve.at(orders) for curve, times in self.parts)
-        return np.asarray(total * (1.0 + 2.0 * OUTWARDS))
+        return np.asarray(total * (1.0 + 2.0 * QUOTIENT_ERROR))
 
 
 @underflow_is_zero_in_methods
@@ -524,7 +522,7 @@ def _ways(quantity: str, given: float) -> tuple[Callable[..., Array], Callable[.
         )
     return (
         lambda orders, values, name: delta_from(orders, values, given, name),
-        lambda orders, delta: forcing_level(orders, given, np.minimum(delta, 1.0 - OUTWARDS)),
+        lambda orders, delta: forcing_level(orders, given, np.minimum(delta, 1.0 - QUOTIENT_ERROR)),
     )
 
 
@@ -679,8 +677,8 @@ def chords(known_orders: Array, values: Array, orders: Array) -> Array:
         weight = (orders - x[index]) * (x[after] - 1.0) / ((x[after] - x[index]) * (orders - 1.0))
         mean = y[index] + weight * (y[after] - y[index])
         beyond = y[-1] + (orders - x[-1]) / (orders - 1.0) * (top - y[-1])
-    mean = np.where(weight >= 1.0, y[after], mean * (1.0 + 4.0 * OUTWARDS))
-    beyond = np.where(np.isnan(beyond), top, beyond * (1.0 + 4.0 * OUTWARDS))
+    mean = np.where(weight >= 1.0, y[after], mean * (1.0 + 4.0 * QUOTIENT_ERROR))
+    beyond = np.where(np.isnan(beyond), top, beyond * (1.0 + 4.0 * QUOTIENT_ERROR))
     result = np.where(orders > x[-1], np.minimum(beyond, top), mean)
     result = np.where(orders <= x[0], y[0], result)
     exact = np.isin(orders, x)

@@ -20,10 +20,11 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.bracket import Rigor
-from sharpdp.curves.renyi.curve import OUTWARDS, RenyiCurve
+from sharpdp.curves.renyi.curve import RenyiCurve
 from sharpdp.curves.renyi.dominating import dominating_pair
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array
+from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.profile.composition import Composition, extremes_allowed
 from sharpdp.profile.many_questions import Ends
@@ -157,7 +158,7 @@ class WithCurves:
         values = np.zeros(orders.size) if self._sum is None else self._sum.at(orders)
         if self.others.steps:
             others = self.others.renyi_divergences(orders, relative_width)[1]
-            values = (values + others) * (1.0 + OUTWARDS)
+            values = (values + others) * (1.0 + QUOTIENT_ERROR)
         return values, values
 
     @property
@@ -232,7 +233,7 @@ class ByOrders:
         values = np.zeros(orders.size) if self.curve is None else self.curve.at(orders)
         if self.others:
             more = np.max([losses.divergences(orders) for losses in self.others], axis=0)
-            values = (values + more) * (1.0 + OUTWARDS)
+            values = (values + more) * (1.0 + QUOTIENT_ERROR)
         values = np.minimum.accumulate(values[::-1])[::-1]
         if self._mass > 0.0:
             finite = orders[np.isfinite(orders)]
@@ -261,7 +262,11 @@ class ByOrders:
         if mass == 0.0:
             return self._best("epsilon", delta)
         # (delta - m) / (1 - m) is at least delta - m
-        return self._best("epsilon", (delta - mass) * (1.0 - OUTWARDS)) if mass < delta else np.inf
+        return (
+            self._best("epsilon", (delta - mass) * (1.0 - QUOTIENT_ERROR))
+            if mass < delta
+            else np.inf
+        )
 
     @cached_property
     def revealed(self) -> float:
@@ -275,8 +280,8 @@ class ByOrders:
         """The upper bounds on log delta."""
         with extremes_allowed():
             deltas = np.array([self._best("delta", float(epsilon)) for epsilon in epsilons])
-            deltas = np.minimum((deltas + self._mass) * (1.0 + OUTWARDS), 1.0)
-            return np.where(deltas > 0.0, np.log(deltas) * (1.0 - OUTWARDS), -np.inf)
+            deltas = np.minimum((deltas + self._mass) * (1.0 + QUOTIENT_ERROR), 1.0)
+            return np.where(deltas > 0.0, np.log(deltas) * (1.0 - QUOTIENT_ERROR), -np.inf)
 
     @cached_property
     def pair(self) -> Composition:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sharpdp.bounds.shuffled_batches.worst_policy import polyline_area
+from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import polyline_area
 from sharpdp.numerics.matrix_product import matrix_product
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, cell_masses, ndtr
 

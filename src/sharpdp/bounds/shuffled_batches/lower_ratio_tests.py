@@ -24,15 +24,13 @@ from functools import cached_property
 import numpy as np
 
 from sharpdp.numerics.special import Array, cell_masses, log_ndtr, ndtr, ndtri
+from sharpdp.numerics.tolerances import FORMULA_ERROR
 from sharpdp.numerics.wrapped_sum import CircularSum
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_events import Attacks
 
 FINE, COARSE = 0.005, 0.06
 """Steps of the log odds of E_C: where one epoch is all there is, and where many are composed."""
-
-MARGIN = 1e-12
-"""Relative error of probabilities made of library functions, with a margin of ten."""
 
 _CELLS = 400
 """Cells of one batch's value: what is lost by them is far less than what noise costs."""
@@ -95,7 +93,7 @@ class ShuffledEpoch:
     def maximum_attacks(self, cuts: Array) -> Attacks:
         """The events E_C at cuts C/s, and their complements."""
         p, q, miss_p, miss_q = (np.exp(one) for one in self.largest(cuts))
-        down, up = 1.0 - MARGIN, 1.0 + MARGIN
+        down, up = 1.0 - FORMULA_ERROR, 1.0 + FORMULA_ERROR
         return Attacks(q * up, p * down, miss_q * down, miss_p * up)
 
 
@@ -202,7 +200,7 @@ class RatioTest:
         p, q = (share * one[0] + absent * nowhere[0] for one in (record, null_record))
         p_slack, q_slack = (one[1] + nowhere[1] for one in (record, null_record))
         jump_p, jump_q = float(np.exp(log_some[0][0])), float(np.exp(log_some[1][0]))
-        down, up = 1.0 - MARGIN, 1.0 + MARGIN
+        down, up = 1.0 - FORMULA_ERROR, 1.0 + FORMULA_ERROR
         events = (
             (q[:-1] + jump_q + q_slack) * up,
             (p[:-1] + jump_p - p_slack) * down,

@@ -25,13 +25,14 @@ from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.bracket import Side
 from sharpdp.display.progress import progress
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
 
 if TYPE_CHECKING:
-    from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy
-    from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement
+    from sharpdp.bounds.shuffled_batches.upper_adaptive_replace_one import WorstReplacement
+    from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import WorstPolicy
 
 __all__ = ["LEAST_NOISE", "MOST_NOISE", "Half", "VacantEpoch", "pair_above", "spaced_half"]
 
@@ -39,8 +40,6 @@ LEAST_NOISE, MOST_NOISE = 0.3, 1000.0
 """With less noise ratios within a cell differ too much for the rule that integrates over it; with more,
 they are too close to one for the lattices of the worst policy."""
 
-# Rounding of all that is added up.
-_MARGIN = 1e-9
 # The worst policy is asked farther and farther out until it gains less than this in the logarithm, since
 # single large values decide from there on, or the value is below e^this; farther in a run of few epochs,
 # where single epochs decide.
@@ -85,7 +84,7 @@ def spaced_half(
     end = known.mu * (_FARTHEST + 0.5 * known.mu)
 
     def below(logs: Array, losses: Array) -> Array:
-        return np.minimum(logs, known.log_hockey_stick(losses) + _MARGIN)
+        return np.minimum(logs, known.log_hockey_stick(losses) + PROFILE_ERROR)
 
     def bounded(losses: Array, fallen: Array) -> Array:
         allowed = tolerance * (1.0 + _LESS_CARE * fallen)
@@ -139,7 +138,7 @@ def pair_above(ahead: Half, behind: Half) -> AtomicPair:
         with np.errstate(divide="ignore"):
             log_more = np.log(values[:-1] - values[-1])
         halves.append(calls_above(losses[:-1], log_more, float(losses[-1])))
-        revealed.append(float(values[-1]) * (1.0 + _MARGIN))
+        revealed.append(float(values[-1]) * (1.0 + PROFILE_ERROR))
     infinite = (revealed[0], revealed[1])
     return pair_from_halves(halves[0], halves[1], side=Side.UPPER, infinite=infinite)
 
@@ -148,7 +147,9 @@ def _halved(losses: Array, values: Array) -> Half:
     """Twice as many losses, with the logs of the chords at the new ones, rounded up."""
     middle = 0.5 * (losses[:-1] + losses[1:])
     share = np.expm1(middle - losses[:-1]) / np.expm1(np.diff(losses))
-    chords = np.logaddexp(np.log1p(-share) + values[:-1], np.log(share) + values[1:]) + _MARGIN
+    chords = (
+        np.logaddexp(np.log1p(-share) + values[:-1], np.log(share) + values[1:]) + PROFILE_ERROR
+    )
     order = np.argsort(np.append(losses, middle), kind="stable")
     return np.append(losses, middle)[order], np.append(values, chords)[order]
 
@@ -188,9 +189,9 @@ class VacantEpoch:
     ) -> AtomicPair:
         """A pair whose profile exceeds the theorem's by about `tolerance` of itself in the bulk.
 
-        If `adaptive` it is lowered to about what an adaptive adversary can do (`worst_policy`), where
-        that is less; not so far out unless it is for few epochs, and with more care for a tolerance below
-        `_USUAL`.
+        If `adaptive` it is lowered to about what an adaptive adversary can do
+        (`upper_adaptive_zero_out`), where that is less; not so far out unless it is for few epochs, and
+        with more care for a tolerance below `_USUAL`.
         """
         least = _LOG_SMALLER if few_epochs else _LOG_SMALL
         halves = [self._half(kind, tolerance) for kind in ("forward", "backward")]
@@ -304,7 +305,9 @@ class VacantEpoch:
         """
         if kind == "replaced":
             return self._replaced_anchor(loss, max(last, loss))
-        from sharpdp.bounds.shuffled_batches.worst_policy import WorstPolicy  # for scipy.fft
+        from sharpdp.bounds.shuffled_batches.upper_adaptive_zero_out import (
+            WorstPolicy,  # for scipy.fft
+        )
 
         policy = WorstPolicy(self.noise, loss, kind, self.batches, 0.0)
         more = _MORE_VARIANCE[kind] * (_MUCH_MORE if self.batches <= _FEW_BATCHES else 1.0)
@@ -322,7 +325,9 @@ class VacantEpoch:
 
     def _replaced_anchor(self, loss: float, following: float) -> Anchor:
         """The same for replace-one, where the next ratio is given."""
-        from sharpdp.bounds.shuffled_batches.worst_replacement import WorstReplacement  # for scipy
+        from sharpdp.bounds.shuffled_batches.upper_adaptive_replace_one import (
+            WorstReplacement,  # for scipy
+        )
 
         drift = self._drift(loss, following)
         worst = {n: WorstReplacement(self.noise, loss, n, drift) for n in self._counts}
@@ -356,7 +361,7 @@ class VacantEpoch:
                     size = count * math.exp(high.loss) + np.abs(starts)
                     starts = starts + 32.0 * UNIT_ROUNDOFF * size
                     logs.append(math.log(share) + anchor.policies[count].log_values(starts))
-            return np.asarray(np.logaddexp.reduce(logs)) + math.log(self.share) + _MARGIN
+            return np.asarray(np.logaddexp.reduce(logs)) + math.log(self.share) + PROFILE_ERROR
 
         return self._mixed(value)
 
@@ -370,7 +375,7 @@ class VacantEpoch:
 
         def value(count: int) -> Array:
             found = self._worst(losses, kind, count).log_values(0.3 * tolerances, least)
-            return found + math.log(self.share) + _MARGIN
+            return found + math.log(self.share) + PROFILE_ERROR
 
         return self._mixed(value)
 
@@ -393,11 +398,11 @@ class VacantEpoch:
         if self.last == 0.0:
             return without
         with_last = math.log(self.last) + value(self.batches + 1)
-        return np.asarray(np.logaddexp(with_last, math.log1p(-self.last) + without) + _MARGIN)
+        return np.asarray(np.logaddexp(with_last, math.log1p(-self.last) + without) + PROFILE_ERROR)
 
     def _shift(self, loss: float) -> float:
         """What the event of being left out adds, (x - 1) absent / share, rounded down."""
-        return self.absent * math.expm1(loss) / self.share * (1.0 - _MARGIN)
+        return self.absent * math.expm1(loss) / self.share * (1.0 - PROFILE_ERROR)
 
 
 _USUAL, _FINE = 1e-3, 1e-4

@@ -24,7 +24,7 @@ import numpy as np
 
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bracket import Side
-from sharpdp.numerics.many_sums import ManySums
+from sharpdp.numerics.expected_positive_part import Sums
 from sharpdp.numerics.special import (
     UNIT_ROUNDOFF,
     Array,
@@ -33,6 +33,7 @@ from sharpdp.numerics.special import (
     ndtri,
     normal_nodes,
 )
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_profile_values import calls_above, pair_from_halves
 from sharpdp.pairs.pair import GaussianPair
@@ -47,8 +48,8 @@ _CELLS, _LEFTMOST, _GAUSS_POINTS = 200, -8.5, 10
 _RATIO_UNITS = 16.0 * UNIT_ROUNDOFF
 """Ratios are exponentials of rounded numbers."""
 
-_MARGIN = 1e-9
-"""Rounding of weights, tails and sums of the three terms, taken upwards once."""
+_SHARP = 0.03
+"""How far sums may be above the truth, relative to it."""
 
 _STEP, _ROUGH_STEP, _SPREADS, _GROWTH = 0.15, 0.2, 8.0, 1.15
 """Thresholds: in steps of this part of the loss's spread, of a rough pair of the second, up to so many of
@@ -93,18 +94,18 @@ class NullRecordClones:
     def _grown(self) -> float:
         """g, rounded up."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
-        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + _MARGIN)
+        return float(np.exp(_log_grown(self.noise, odds))) * (1.0 + PROFILE_ERROR)
 
     @cached_property
     def lost(self) -> float:
         """M - 1 = (1 + g)^{T-1} - 1."""
-        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + _MARGIN)
+        return float(np.expm1((self.batches - 1.0) * np.log1p(self._grown))) * (1.0 + PROFILE_ERROR)
 
     @cached_property
     def rate(self) -> float:
         """c / (1 + g), rounded down."""
         odds = _log_odds(self.noise, self.batches, self.log_lost)
-        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - _MARGIN)
+        return float(np.exp(-odds)) / (1.0 + self._grown) * (1.0 - PROFILE_ERROR)
 
     @property
     def usable(self) -> bool:
@@ -144,7 +145,7 @@ class NullRecordClones:
     @property
     def _cut(self) -> float:
         """The last cell's end: what lies beyond has a small share of M - 1 under the record's law."""
-        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - _MARGIN)))
+        return 1.0 / self.noise - float(ndtri(_OVERFLOW * self.lost * (1.0 - PROFILE_ERROR)))
 
 
 @lru_cache(maxsize=64)
@@ -201,7 +202,7 @@ def dominating_epoch(noise: float, batches: int, *, is_rough: bool = False) -> A
         partial(_log_estimates, levels),
         len(levels),
     )
-    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + _MARGIN
+    known = GaussianPair(1.0 / noise).log_hockey_stick(losses) + PROFILE_ERROR
     # the best level is searched at some thresholds; far out the noise alone says more
     first = np.zeros(losses.size, dtype=bool)
     first[::_EVERY] = first[-1] = True
@@ -222,7 +223,7 @@ the best c is searched; and so many nats estimates may be above what is known an
 
 def _variables(
     levels: Sequence[NullRecordClones], places: Places, losses: Array, *, is_ahead: bool
-) -> ManySums:
+) -> Sums:
     """The sums of B (X - x) over all places, or of B (1 - x X), one for each loss with its level."""
     parts = [
         levels[place].variable(losses[places == place], is_ahead=is_ahead)
@@ -230,7 +231,7 @@ def _variables(
     ]
     order = np.argsort(np.argsort(places, kind="stable"))
     weights, values, errors = (np.concatenate(part)[order] for part in zip(*parts, strict=True))
-    return ManySums(weights, values, errors, np.full(losses.size, float(levels[0].batches)))
+    return Sums(weights, values, errors, np.full(losses.size, float(levels[0].batches)))
 
 
 def _at_levels(
@@ -257,10 +258,10 @@ def _log_terms(
         logs = sums.log_ceilings(tilts) - log_share
         # Chernoff's bound is good enough where the other direction is larger, or what is added
         rows = np.flatnonzero(logs > np.maximum(log_high, log_added - _NEGLIGIBLE))
-        sharp = sums.chosen(rows).log_uppers(tilts[rows]) - log_share[rows]
-        logs[rows] = np.minimum(logs[rows], sharp)
+        _, sharp = sums.chosen(rows).log_values(tilts[rows], _SHARP)
+        logs[rows] = np.minimum(logs[rows], sharp - log_share[rows])
         log_high = np.maximum(log_high, logs)
-    return log_high + _MARGIN, log_added
+    return log_high + PROFILE_ERROR, log_added
 
 
 def _log_estimates(
@@ -297,7 +298,7 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
     calls = calls_above(losses[:end], log_more, float(losses[end]))
     pair = pair_from_halves(calls, calls, side=Side.UPPER)
     # the pair is above its values by about the margin of a hull
-    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * _MARGIN)) * (1.0 + _MARGIN)
+    revealed = rest / (1.0 - float(values[0]) * (1.0 + 4.0 * PROFILE_ERROR)) * (1.0 + PROFILE_ERROR)
     keep = float(np.log1p(-revealed))
     return AtomicPair(
         pair.losses,
@@ -306,5 +307,5 @@ def _with_revealed(losses: Array, log_high: Array) -> AtomicPair:
         revealed,
         revealed,
         pair.loss_error,
-        _MARGIN,
+        PROFILE_ERROR,
     )

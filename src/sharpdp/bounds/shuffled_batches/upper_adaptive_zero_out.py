@@ -1,7 +1,7 @@
 """The worst adaptive behavior of the other examples in an epoch that leaves somebody out, from above.
 
-The envelope (`bounds.shuffled_batches.vacant_seat`) lets every batch be the worst for each threshold by
-itself. What an adversary can do is choose, batch by batch and knowing all earlier results, the angle
+The envelope (`bounds.shuffled_batches.upper_envelope`) lets every batch be the worst for each threshold
+by itself. What an adversary can do is choose, batch by batch and knowing all earlier results, the angle
 between the record and the others. The largest value of that is a Bellman recursion
 
     V_0(s) = s_+,   V_{k+1}(s) = max_a E V_k(s + Z_a),   a = <u, v> in [-1, 1],
@@ -29,7 +29,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from sharpdp.numerics.expected_positive_part import ShiftedSum
+from sharpdp.numerics.expected_positive_part import ShiftedSum, Sums
 from sharpdp.numerics.hull import lower_hull
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_masses, ndtr
 
@@ -271,7 +271,7 @@ class _Lattice:
 def _edge_options(policy: WorstPolicy, edge: float, strikes: Array) -> Array:
     """Calls of Z at strikes from zero on, puts at those below, for others at -u (-1) or at u (1).
 
-    Z is then a function of one normal variable: with R1 and R2 as in `vacant_seat.Step`, it is
+    Z is then a function of one normal variable: with R1 and R2 as in `upper_envelope.Step`, it is
     R2 - x R1 or 1 - x R1 forward, R1 - x R2 or R1 - x backward, a polynomial in R1 = r with two roots
     of Z = c at most, between which or beyond which it pays.
     """
@@ -758,8 +758,9 @@ class _Recursion:
         """The sum of T steps with others at -u."""
         weights, values = self.cells.weights[0], self.lattice.nodes * self.lattice.step
         used = weights > 0.0
-        errors = 8.0 * UNIT_ROUNDOFF * np.abs(values[used])
-        return ShiftedSum(weights[used], values[used], errors, float(self.policy.count))
+        row, errors = values[None, used], 8.0 * UNIT_ROUNDOFF * np.abs(values[None, used])
+        count = np.array([float(self.policy.count)])
+        return ShiftedSum(Sums(weights[None, used], row, errors, count))
 
     def _contour(self, start: float) -> tuple[float, float]:
         """An upper bound on E(start + S_T)_+ for T steps with others at -u, and its tilt."""

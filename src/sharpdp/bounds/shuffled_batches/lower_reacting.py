@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from sharpdp.bounds.shuffled_batches.likelihood_ratio_tests import ShuffledEpoch
+from sharpdp.bounds.shuffled_batches.lower_ratio_tests import ShuffledEpoch
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray, cell_masses
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.from_events import Attacks

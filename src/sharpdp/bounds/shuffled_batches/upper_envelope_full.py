@@ -6,7 +6,7 @@ says little about the batch it came from. For every N, x >= 1 and both direction
 
     H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x)),
 
-W as in `vacant_seat`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
+W as in `upper_envelope`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
 bounds the probability that the first result tells more than N batches allow. The proof is in
 docs/proofs/displaced-example.md.
 """
@@ -20,13 +20,14 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
-from sharpdp.bounds.shuffled_batches.vacant_seat import (
+from sharpdp.bounds.shuffled_batches.upper_envelope import (
     VacantEpoch,
     pair_above,
     spaced_half,
 )
 from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls, safe_log
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -47,9 +48,6 @@ _MEANS, _DISTANCES = 40, 60
 _REVEALED, _WORTH_IT, _NEGLIGIBLE = 0.3, 0.1, 1e-18
 """The most that may be revealed with any N, and with the best one; if it is as little as the last number
 there is no more to gain."""
-
-_MARGIN = 1e-9
-"""Rounding of sums of a few positive numbers, taken upwards once."""
 
 _TAIL = 9.5
 """A normal tail from here on is below 1e-20, and as good as the profile."""
@@ -93,15 +91,17 @@ class FullEpoch:
         cuts = np.exp(log_cuts)
         best = 1.0
         for share in _SHARES:
-            grown = (1.0 - share) * ratio * (1.0 - _MARGIN)
+            grown = (1.0 - share) * ratio * (1.0 - PROFILE_ERROR)
             if grown <= 1.0 + 1e-6:
                 continue
             log_grown = math.log(grown)
             draws = self.batch_size / cuts
-            exponent = draws * (grown * log_grown - (grown - 1.0)) * (1.0 - _MARGIN) - _MARGIN
+            exponent = (
+                draws * (grown * log_grown - (grown - 1.0)) * (1.0 - PROFILE_ERROR) - PROFILE_ERROR
+            )
             tau = np.exp(-1.0 - exponent) / (draws * log_grown)
             best = min(best, float(np.min(far + tau)) / float(share))
-        return best * (1.0 + _MARGIN)
+        return best * (1.0 + PROFILE_ERROR)
 
     def dominating(
         self, tolerance: float, *, adaptive: bool = False, replaced: bool = False
@@ -145,7 +145,7 @@ class FullEpoch:
         batches, log_extra = self._batches(kind, places, losses)
         log_share = np.log(batches.counts)
         log_first = batches.log_values(0.3 * allowed, log_share + _LOG_REST)
-        return log_first - log_share + _MARGIN, log_extra
+        return log_first - log_share + PROFILE_ERROR, log_extra
 
     def _estimates(self, kind: str, places: Places, losses: Array) -> tuple[Array, Array]:
         """About the same, for plans."""
@@ -162,7 +162,7 @@ class FullEpoch:
 
     def _log_extra(self, rhos: Array, losses: Array, *, replaced: bool) -> Array:
         """The log of what is added to the first term."""
-        log_known = self.known(replaced=replaced).log_hockey_stick(losses) + _MARGIN
+        log_known = self.known(replaced=replaced).log_hockey_stick(losses) + PROFILE_ERROR
         log_first = log_known + math.log(self.batch_size / self.dataset_size)
         log_rho = np.log(rhos)
         with np.errstate(divide="ignore"):
@@ -191,7 +191,9 @@ class FullEpoch:
             for count, one in zip(pairs, others, strict=True):
                 rhos = np.full(losses.size, self.revealed[count])
                 extra = self._log_extra(rhos, losses, replaced=replaced)
-                logs = np.minimum(logs, np.logaddexp(_log_profile(one, losses), extra) + _MARGIN)
+                logs = np.minimum(
+                    logs, np.logaddexp(_log_profile(one, losses), extra) + PROFILE_ERROR
+                )
             logs = np.minimum.accumulate(logs)
             end = int(np.argmax(logs <= max(logs[-1], _LOG_REST)))
             halves.append((losses[: end + 1], logs[: end + 1]))
@@ -235,7 +237,7 @@ def _far_types(noise: float) -> tuple[Array, Array]:
         axis=0,
     )
     apart = np.exp(log_normal_call(2.0 / noise, log_cuts))
-    return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + _MARGIN)
+    return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + PROFILE_ERROR)
 
 
 def _largest_mean(points: Array, values: Array, mean: float) -> Array:
