@@ -16,11 +16,13 @@ Source: clopper1934, owen1995.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array, betainccinv, gammaln
 
 __all__ = ["ErrorBand", "band_risk", "local_risk"]
@@ -131,10 +133,9 @@ def local_risk(scores: int, risk: float) -> float:
     >>> band_risk(100, local) <= 0.005, local > 0.005 / 30
     (True, True)
     """
-    low, high = np.log(risk / (scores + 1.0)), np.log(risk)
-    for _ in range(10):
-        middle = 0.5 * (low + high)
-        low, high = (
-            (middle, high) if band_risk(scores, float(np.exp(middle))) <= risk else (low, middle)
-        )
-    return float(np.exp(low))
+
+    def is_enough(log_local: float) -> bool:
+        return band_risk(scores, math.exp(log_local)) <= risk
+
+    low, high = math.log(risk / (scores + 1.0)), math.log(risk)
+    return math.exp(last_true(is_enough, low, high, halvings=10)[0])

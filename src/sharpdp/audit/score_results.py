@@ -17,6 +17,7 @@ from sharpdp.display.notebook import Shown
 from sharpdp.display.outward_digits import FEW, ROUND_CEILING, in_digits
 from sharpdp.display.tabular import Plotted
 from sharpdp.errors import InvalidArgument, WrongType
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.pairs.pair import GaussianPair
@@ -188,10 +189,7 @@ def largest_refuted(refuted: Any, largest: float) -> float:
     low, high = 0.0, 0.5
     while high < largest and refuted(high):
         low, high = high, 2.0 * high
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return min(low, largest)
+    return min(last_true(refuted, low, high, halvings=HALVINGS)[0], largest)
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:

@@ -36,6 +36,7 @@ from sharpdp.curves.tradeoff import TradeoffCurve
 from sharpdp.errors import InvalidArgument, Unsupported
 from sharpdp.mechanisms import Adjacency, ApproximateDP, Gaussian, Mechanism, Sequence
 from sharpdp.mechanisms.composed import checked_group_size, in_groups
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import down, up
 from sharpdp.numerics.underflow import underflow_is_zero_in_methods
 from sharpdp.questions.account import Guarantee, account
@@ -663,9 +664,4 @@ def _largest(
     low, high = 0.0, nonnegative(top=top)
     if high > 0.0 and is_within(high):
         return high
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if middle in (low, high) or high - low <= within * high:
-            break
-        low, high = (middle, high) if is_within(middle) else (low, middle)
-    return low
+    return last_true(is_within, low, high, halvings=_HALVINGS, relative_width=within)[0]

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from sharpdp.numerics.contour import beyond_each_last, exponential, log_power
 from sharpdp.numerics.matrix_product import matrix_product
+from sharpdp.numerics.roots import many_last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, ComplexArray
 
 __all__ = ["ShiftedSum", "Sums"]
@@ -113,19 +114,19 @@ class Sums:
 
     def tilts(self) -> Array:
         """About the tilt of each row at which theta^-2 M(theta)^n is smallest."""
-        low, high = self._tilt_range
-        for _ in range(14):  # near the best is enough
-            middle = 0.5 * (low + high)
-            theta = np.exp(middle)
+
+        def is_falling(log_theta: Array) -> NDArray[np.bool_]:
+            theta = np.exp(log_theta)
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # any tilt will do
                 grown = np.minimum(theta[:, None] * self.values, _OVERFLOW)
                 np.exp(grown, out=grown)
                 grown *= self.weights
                 total = np.sum(grown, axis=1)
                 mean = np.einsum("ij,ij->i", grown, self.values)
-                rising = self.counts * theta * mean > 2.0 * total
-            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
-        return np.asarray(np.exp(high))
+                return np.asarray(~(self.counts * theta * mean > 2.0 * total))
+
+        # near the best is enough
+        return np.asarray(np.exp(many_last_true(is_falling, *self._tilt_range, 14)[1]))
 
     @property
     def _tilt_range(self) -> tuple[Array, Array]:

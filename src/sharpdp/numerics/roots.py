@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.numerics.special import Array
 
@@ -92,6 +93,22 @@ def last_true(
         if high - low <= width + relative_width * high:
             break
         halvings -= 1
+    return low, high
+
+
+def many_last_true(
+    holds: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array, halvings: int
+) -> tuple[Array, Array]:
+    """`last_true` of many conditions at once.
+
+    >>> low, high = many_last_true(lambda x: x * x <= [2.0, 3.0], np.ones(2), np.full(2, 2.0), 20)
+    >>> np.round(low, 5)
+    array([1.41421, 1.73205])
+    """
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        is_held = holds(middle)
+        low, high = np.where(is_held, middle, low), np.where(is_held, high, middle)
     return low, high
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpdp.batches import FixedSizeBatches
 from sharpdp.bounds.fixed_size.opposed_others import (
@@ -27,6 +28,7 @@ from sharpdp.bounds.registry import bound as register
 from sharpdp.bracket import Side
 from sharpdp.errors import Inapplicable
 from sharpdp.mechanisms import DPSGD, Adjacency
+from sharpdp.numerics.roots import many_last_true
 from sharpdp.numerics.special import Array, cell_masses
 from sharpdp.numerics.tolerances import FORMULA_ERROR, PROFILE_ERROR
 from sharpdp.pairs.finite import AtomicPair
@@ -352,15 +354,16 @@ class _SplitProfile:
         high = np.full(losses.size, 2.0 * float(self.far[-1]) + 40.0) + losses / float(
             self.apart[0]
         )
-        for _ in range(_HALVINGS):
-            z = 0.5 * (low + high)
+
+        def is_below(z: Array) -> NDArray[np.bool_]:
             ratio = z[:, None] * self.far - 0.5 * self.far**2
             other = losses[:, None] + z[:, None] * self.near - 0.5 * self.near**2
             with np.errstate(divide="ignore", invalid="ignore"):
                 gain = ratio + np.log(-np.expm1(np.minimum(other - ratio, 0.0)))
             above = np.logaddexp.reduce(self.log_weights + gain, axis=1) > log_rest
-            low, high = np.where(above, low, z), np.where(above, z, high)
-        return high
+            return np.asarray(~above)
+
+        return many_last_true(is_below, low, high, _HALVINGS)[1]
 
     def tabulated(self, growth: float) -> tuple[Array, Array]:
         """Losses from zero on, and upper bounds on the profile, until next to nothing is left."""

@@ -25,6 +25,7 @@ from sharpdp.numerics.counts import (
     log_mass,
     ratio_error,
 )
+from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array
 
 Groups = tuple[tuple[int, float], ...]
@@ -104,12 +105,11 @@ def _rate(values: Array, masses: Array, trials: int, missing: float) -> float:
     error = 4.0 * UNIT_ROUNDOFF * masses.size + 1e-12
     below = np.cumsum(masses) * (1.0 + error) + missing
     beyond = np.append(np.cumsum(masses[::-1])[::-1][1:], 0.0) * (1.0 - error)
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        rate = 0.5 * (low + high)
-        smaller = _is_smaller(values, below, beyond, trials, rate, missing)
-        low, high = (rate, high) if smaller else (low, rate)
-    return low
+
+    def is_smaller(rate: float) -> bool:
+        return _is_smaller(values, below, beyond, trials, rate, missing)
+
+    return last_true(is_smaller, 0.0, 1.0, halvings=_HALVINGS)[0]
 
 
 def _is_smaller(

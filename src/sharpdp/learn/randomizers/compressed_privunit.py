@@ -30,6 +30,7 @@ from sharpdp.learn.randomizers.validation import (
     rows_of,
     writable,
 )
+from sharpdp.numerics.roots import last_true
 from sharpdp.randomness.system_stream import (
     WORDS,
     Floats,
@@ -262,12 +263,12 @@ def _shares(dimension: int, angles: Floats) -> tuple[Floats, Floats]:
 
 def _rim(dimension: int, share: float) -> float:
     """The angle above which about this share of the sphere is, by halving."""
-    low, high = -0.5 * math.pi, 0.5 * math.pi
-    for _ in range(45):
-        middle = 0.5 * (low + high)
-        higher, _ = _shares(dimension, np.array(middle))
-        low, high = (middle, high) if higher > share else (low, middle)
-    return low
+    quarter = 0.5 * math.pi
+
+    def is_below(angle: float) -> bool:
+        return bool(_shares(dimension, np.array(angle))[0] > share)
+
+    return last_true(is_below, -quarter, quarter, halvings=45)[0]
 
 
 @lru_cache(maxsize=256)
