@@ -153,7 +153,9 @@ def test_cells_by_their_ends_give_the_bracket_of_the_specification(
     mass = np.append(np.diff(inside), 1.0 - inside[-1])
     law = DistanceLaw(np.append(ends[:-1], 1.0), np.append(ends[1:], 1.0), mass, mass_error=1e-10)
     found = [
-        Composition(((gaussian_mixture_pair(law, side), 1),)).false_negatives(0.05, 1e-6)[i]
+        Composition(((gaussian_mixture_pair(law, side), 1),)).false_negative_rates(
+            np.array([0.05]), 1e-6
+        )[i][0]
         for i, side in enumerate((dp.Side.UPPER, dp.Side.LOWER))
     ]
     assert found[0] <= 0.7848882839 <= found[1]

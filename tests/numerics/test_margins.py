@@ -46,8 +46,8 @@ from sharpdp.profile.composition import Composition, EpsilonQuestion
 from sharpdp.profile.contour_engine import ContourEvaluation
 from sharpdp.profile.discretize import Nodes, exact, first_look, upper
 from sharpdp.profile.elementary_bounds import ChernoffUpper, LargestLossLower, RareLosses
+from sharpdp.profile.enclosed import depths, heights
 from sharpdp.profile.engine import Engine, Saddle, Thresholds
-from sharpdp.profile.false_negatives import hit_points, missed_lines
 from sharpdp.profile.renyi import NodeMoments, divergences
 from sharpdp.profile.sampled_gaussian.characteristic_bounds import _missing, layers_of
 from sharpdp.profile.sampled_gaussian.moments import (
@@ -695,25 +695,25 @@ def test_what_layers_take_away_is_no_more_than_sinc() -> None:
 # --- error rates ---
 
 
-@pytest.mark.parametrize("alpha", [0.03, 0.2, 0.7])
-def test_lines_and_points_of_error_rates_are_rounded_outwards(alpha: float) -> None:
-    """1 - H_x - x alpha and H_x + x alpha, H_x being known without error, on both sides of x = 1."""
+def test_lines_and_points_of_error_rates_are_rounded_outwards() -> None:
+    """1 - H_x and H_x, delta being known without error, on both sides of x = 1."""
     epsilons = np.concatenate([np.linspace(-3.0, -0.05, 20), np.linspace(0.05, 2.0, 20)])
     logs = -np.random.default_rng(10).uniform(0.5, 6.0, epsilons.size)
-    missed = missed_lines(epsilons, alpha, logs, logs)
-    hit = hit_points(epsilons, alpha, logs, logs)
+    missed = depths(epsilons, logs, logs)
+    hit = heights(epsilons, logs, logs)
     with mpmath.workdps(DIGITS):
         for index, epsilon in enumerate(epsilons.tolist()):
             x, delta = mpmath.exp(mp(epsilon)), mpmath.exp(mp(float(logs[index])))
             stick = delta if epsilon > 0.0 else 1 - x + x * delta
-            truths = (1 - stick - x * mp(alpha), stick + x * mp(alpha))
+            truths = (1 - stick, stick)
             for (low, high), truth in zip((missed, hit), truths, strict=True):
                 assert mp(float(low[index])) < truth < mp(float(high[index]))
 
 
 def test_a_rate_below_all_others_hits_no_more_than_is_said() -> None:
     """At a false-positive rate of 1e-305 a Gaussian at distance 10 is hit with probability 1e-165."""
-    low, high = Composition(((GaussianPair(10.0), 1),)).true_positives(1e-305, 1e-3)
+    run = Composition(((GaussianPair(10.0), 1),))
+    low, high = (float(end[0]) for end in run.true_positive_rates(np.array([1e-305]), 1e-3))
     with mpmath.workdps(400):
         place = mpmath.findroot(
             lambda z: mpmath.log(mpmath.ncdf(-z)) - mpmath.log(mpmath.mpf("1e-305")), 37.3

@@ -58,7 +58,7 @@ from sharpdp.profile.elementary_bounds import (
     largest_losses,
 )
 from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps, Thresholds
-from sharpdp.profile.false_negatives import false_negatives, true_positives
+from sharpdp.profile.error_rates import false_negative_rates, true_positive_rates
 from sharpdp.profile.gaussian_mu import mu_between
 from sharpdp.profile.kept import Kept, ProfilePoints
 from sharpdp.profile.many_questions import (
@@ -66,9 +66,7 @@ from sharpdp.profile.many_questions import (
     epsilons,
     epsilons_of,
     log_deltas,
-    quick_pair,
 )
-from sharpdp.profile.many_rates import false_negative_rates, true_positive_rates
 from sharpdp.profile.one_big_jump.expansion import JumpExpansion
 from sharpdp.profile.renyi import divergence, divergences
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
@@ -228,14 +226,6 @@ class Composition:
         """About the same run by quicker pairs, to look where a question is to be asked."""
         steps = tuple((for_planning(pair), count) for pair, count in self.steps)
         return self if steps == self.steps else Composition(steps)
-
-    @cached_property
-    def for_many_rates(self) -> Composition:
-        """The same run by a quicker pair that is as safe, for curves; itself if there is none."""
-        pair = self.single_pair
-        if pair is None or pair == (quick := quick_pair(pair)):
-            return self
-        return Composition(((quick, 1),))
 
     @property
     def repeated_pair(self) -> tuple[Pair, int] | None:
@@ -630,23 +620,13 @@ class Composition:
             if direction is not None:
                 direction.kept.clear()
 
-    def false_negatives(self, fpr: float, relative_width: float) -> Interval:
-        """The smallest false-negative rate at a false-positive rate."""
-        with extremes_allowed():
-            return false_negatives(self, fpr, relative_width)
-
-    def true_positives(self, fpr: float, relative_width: float) -> Interval:
-        """The largest true-positive rate at a false-positive rate."""
-        with extremes_allowed():
-            return true_positives(self, fpr, relative_width)
-
     def false_negative_rates(self, fprs: Array, relative_width: float) -> tuple[Array, Array]:
-        """`false_negatives` at many rates in one pass: all lower and all upper ends."""
+        """The smallest false-negative rates at false-positive rates: all lower and all upper ends."""
         with extremes_allowed():
             return false_negative_rates(self, fprs, relative_width)
 
     def true_positive_rates(self, fprs: Array, relative_width: float) -> tuple[Array, Array]:
-        """`true_positives` at many rates in one pass: all lower and all upper ends."""
+        """The largest true-positive rates at false-positive rates: all lower and all upper ends."""
         with extremes_allowed():
             return true_positive_rates(self, fprs, relative_width)
 

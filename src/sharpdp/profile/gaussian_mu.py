@@ -26,7 +26,7 @@ from sharpdp.numerics.hull import concave_maximum, lower_hull
 from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call, ndtri
 from sharpdp.pairs.pair import GaussianPair
-from sharpdp.profile.false_negatives import FullProfile
+from sharpdp.profile.enclosed import EnclosedProfile
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -99,8 +99,8 @@ class ProfileSamples:
 
     def _ask(self, thresholds: list[float], tolerance: float) -> None:
         """(lower, upper) of H at each e^threshold."""
-        profile = FullProfile(self.composition, self.composition.reverse(), tolerance)
-        below, above = profile.missed(np.array(thresholds))
+        profile = EnclosedProfile(self.composition, tolerance)
+        below, above = profile.heights(np.array(thresholds))
         self.known.update(
             zip(thresholds, zip(below.tolist(), above.tolist(), strict=True), strict=True)
         )

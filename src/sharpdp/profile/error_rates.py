@@ -1,11 +1,16 @@
-"""Trade-off curves at many rates: all read off one table of the profile, which grows where they are open.
+"""Error rates of the best test: all read off one table of the profile, which grows where they are open.
 
-The largest true-positive rate is the smallest H_x + x alpha, the smallest false-negative rate the largest
-1 - H_x - x alpha (see `false_negatives`). H and H - 1 are convex in x and fall with slopes between -1 and
-0, so that one `ConvexTable` bounds the rates at every alpha; it begins with what is known without any
-work, that H is 1 at x = 0 and at most the total variation at x = 1. Where that leaves a rate open,
-points are added next to where its line touches the table, all of them in one pass; where delta itself is
-not known well enough, it is asked again, more sharply.
+The null hypothesis is Q, the data without the record, and the alternative is P. With x = e^epsilon over
+the whole line, the smallest false-negative rate and the largest true-positive rate are
+
+    f(alpha) = sup_x 1 - H_x(P||Q) - x alpha,        t(alpha) = inf_x H_x(P||Q) + x alpha.
+
+H and H - 1 are convex in x and fall with slopes between -1 and 0, so that one `ConvexTable` bounds the
+rates at every alpha; it begins with what is known without any work, that H is 1 at x = 0 and at most the
+total variation at x = 1. Where that leaves a rate open, points are added next to where its line touches
+the table, all of them in one pass; where delta itself is not known well enough, it is asked again, more
+sharply. Of the two rates the smaller one is computed, relative to itself: one minus the other would be
+rounded next to one.
 """
 
 from __future__ import annotations
@@ -18,31 +23,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpdp.errors import NotCertified
 from sharpdp.numerics.convex_table import ConvexTable
-from sharpdp.numerics.special import Array, exp_up, one_minus_ends, one_minus_up
-from sharpdp.profile.false_negatives import (
+from sharpdp.numerics.special import (
+    Array,
+    add_up,
+    exp_up,
+    one_minus_down,
+    one_minus_ends,
+    one_minus_up,
+)
+from sharpdp.profile.enclosed import (
     FARTHEST,
-    FINEST,
-    FullProfile,
-    false_negatives,
-    hit_points,
-    missed_lines,
-    true_positives,
+    TERM,
+    EnclosedProfile,
+    Ends,
+    depths,
+    heights,
 )
 from sharpdp.profile.kept import ProfilePoints
-from sharpdp.profile.many_questions import QUICK_WIDTH, SHARE_OF_QUICK
+from sharpdp.profile.many_questions import QUICK_WIDTH, SHARE_OF_QUICK, quick_pair
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
 
-Ends = tuple[Array, Array]
-"""All lower and all upper ends."""
-
 FEW = 3
-"""So many rates are asked one by one, unless all steps are sampled Gaussians or have listed outcomes."""
+"""From more rates on quicker pairs are asked."""
 
-_SHARE = 0.1
-"""The part of the width asked that a table may leave open: points cost little beside their first one."""
+_SHARE, _SHARE_OF_FEW = 0.1, 1e-4
+"""The part of the width asked that a table may leave open: points cost little beside their first one.
+
+Few rates of one quick pair are as sharp as others of its answers.
+"""
 
 _OF_THE_REST = 0.01
 """What is left of a true-positive rate next to one is known this well, relative to itself, at least."""
@@ -53,11 +65,17 @@ _ROUGH = 0.05
 _ROUNDS = 12
 """How often points are added at most, for each sharpness of delta."""
 
-_COARSE, _FIRST_LOOK = 0.02, 1e-3
-"""How well delta is known, in its logarithm: at first, and where that leaves rates open."""
+_COARSE, _FIRST_LOOK, _FINEST = 0.02, 1e-3, 1e-8
+"""How well delta is known, in its logarithm: at first, where that leaves rates open, and at most."""
 
 _USUAL, _SMALLEST, _UNITS = 1e-100, 1e-300, 2.0**500
-"""Rates above the first are read off a table as they are, those from the second on in the last units."""
+"""Rates above the first are read off a table as they are, those from the second on in the last units.
+
+Smaller ones are answered by monotony: their inverses would be no doubles.
+"""
+
+_TINY = 1e-12
+"""For smaller rates than this the table begins with points at all sizes of H."""
 
 _LARGEST_EXPONENT = 700.0
 """Thresholds beyond this have no normal doubles as exponentials."""
@@ -67,78 +85,97 @@ _APART = 1e-11
 
 
 def false_negative_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
-    """`false_negatives` at many rates in one pass: all lower and all upper ends."""
-    low, high = _missed(composition, alphas, tolerance, alphas.size)
-    # next to one they are better read off the true positives
-    later = np.flatnonzero(np.isnan(low) & (alphas <= _USUAL))
-    below, above = one_minus_ends(*_tiny_hits(composition, alphas[later], tolerance))
-    low[later], high[later] = below, above
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = false_negatives(composition, float(alphas[index]), tolerance)
-    return low, high
+    """Certified ends of the smallest false-negative rate at each false-positive rate alpha."""
+    mass_low, mass_high = composition.infinite_p_ends
+    # f begins at or below `top` and is zero from `end` on, and is convex in between
+    top, end = one_minus_up(mass_low), one_minus_up(composition.reverse().infinite_p_ends[0])
+    low, high = np.zeros(alphas.size), np.where(alphas < end, top, 0.0)
+    low[alphas == 0.0] = one_minus_down(mass_high)
+    usual = (alphas > _USUAL) & (alphas < end)
+    low[usual], high[usual] = _missed(composition, alphas[usual], tolerance, alphas.size)
+    tiny = (alphas > 0.0) & (alphas <= _USUAL) & (alphas < end)
+    if tiny.any():
+        # next to one they are better read off the true positives
+        low[tiny], high[tiny] = one_minus_ends(*_tiny_hits(composition, alphas[tiny], tolerance))
+        later = np.flatnonzero(tiny & (high < 0.5) & (alphas >= _SMALLEST))
+        below, above = _missed(composition, alphas[later], tolerance, alphas.size)
+        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+    inside = (alphas > 0.0) & (alphas < end)
+    chord = top * (end - alphas[inside]) / end * (1.0 + TERM)
+    high[inside] = np.minimum(
+        np.minimum(high[inside], chord), np.nextafter(1.0 - alphas[inside], 1.0)
+    )
+    return low, np.maximum(low, high)
 
 
 def _missed(composition: Composition, alphas: Array, tolerance: float, asked: int) -> Ends:
-    """False-negative rates that one table closes; NaN where it leaves them open.
+    """False-negative rates at alphas in (0, 1), each relative to itself.
 
     `asked` counts all rates of the question, of which these may be a few.
     """
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
-        below, above = missed_lines(epsilons, 0.0, low, high)
+        below, above = depths(epsilons, low, high)
         return -above, -below
 
     floor = -one_minus_up(composition.infinite_p_ends[0])
     below, above = _read_off(composition, alphas, tolerance, values, 0.0, floor, asked)
-    return np.maximum(-above, 0.0), np.minimum(-below, np.nextafter(1.0 - alphas, 1.0))
+    return np.maximum(-above, 0.0), -below
 
 
 def true_positive_rates(composition: Composition, alphas: Array, tolerance: float) -> Ends:
-    """`true_positives` at many rates in one pass: all lower and all upper ends."""
-    floor = composition.infinite_p_ends[0]
-    low, high = _read_off(composition, alphas, tolerance, _hits, 1.0, floor, alphas.size)
-    low, high = np.maximum(low, np.maximum(alphas, floor)), np.minimum(high, 1.0)
+    """Certified ends of the largest true-positive rate at each false-positive rate alpha.
+
+    At alpha = 0 that is the P-mass at infinite loss.
+    """
+    mass_low, mass_high = composition.infinite_p_ends
+    low, high = np.maximum(alphas, mass_low), np.where(alphas > 0.0, 1.0, mass_high)
+    is_open = (alphas > 0.0) & (alphas < 1.0)
+    # what is missed is no less than 1 - alpha - H_1, which often shows that this is of no use
+    if alphas.size <= FEW and not composition.is_near(0.0) and _may_find_all(composition, alphas):
+        for index in np.flatnonzero(is_open):
+            log_missed = composition.log_missed_upper(float(alphas[index]))
+            if log_missed <= -38.0:  # it does not show in one minus it
+                low[index], is_open[index] = one_minus_down(exp_up(log_missed)), False
+    usual = np.flatnonzero(is_open & (alphas > _USUAL))
+    below, above = _read_off(
+        composition, alphas[usual], tolerance, heights, 1.0, mass_low, alphas.size
+    )
+    low[usual], high[usual] = np.maximum(low[usual], below), np.minimum(high[usual], above)
     # next to one they are better read off the false negatives
-    later = np.flatnonzero(low > 0.5)
+    later = usual[low[usual] > 0.5]
     if later.size:
         rough = max(tolerance, _OF_THE_REST)
-        missed_low, missed_high = _missed(composition, alphas[later], rough, alphas.size)
-        below, above = one_minus_ends(missed_low, missed_high)
-        low[later], high[later] = np.fmax(low[later], below), np.fmin(high[later], above)
-    tiny = np.flatnonzero(np.isnan(low) & (alphas <= _USUAL))
-    low[tiny], high[tiny] = _tiny_hits(composition, alphas[tiny], tolerance)
-    for index in np.flatnonzero(np.isnan(low)):
-        low[index], high[index] = true_positives(composition, float(alphas[index]), tolerance)
-    return low, high
+        below, above = one_minus_ends(*_missed(composition, alphas[later], rough, alphas.size))
+        low[later], high[later] = np.maximum(low[later], below), np.minimum(high[later], above)
+    tiny = is_open & (alphas <= _USUAL)
+    if tiny.any():
+        below, above = _tiny_hits(composition, alphas[tiny], tolerance)
+        low[tiny], high[tiny] = np.maximum(low[tiny], below), np.minimum(high[tiny], above)
+    return low, np.maximum(low, high)
 
 
-def _hits(epsilons: Array, low: Array, high: Array) -> Ends:
-    """H_x at some thresholds."""
-    return hit_points(epsilons, 0.0, low, high)
+def _may_find_all(composition: Composition, alphas: Array) -> bool:
+    """Whether the total variation leaves it open that no record is missed."""
+    return add_up(float(alphas.max()), exp_up(composition.log_total_variation_upper)) > 0.999
 
 
 def _tiny_hits(composition: Composition, alphas: Array, tolerance: float) -> Ends:
-    """True-positive rates below 1/2 at tiny rates, from a table in another unit; NaN where it is open.
+    """True-positive rates at tiny rates, from a table in another unit.
 
     Small numbers in units of 2^-500 are ordinary ones, and so are lines with such slopes.
     """
-    low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    seen = np.flatnonzero(alphas >= _SMALLEST)
-    if seen.size <= FEW:
-        return low, high
 
     def values(epsilons: Array, low: Array, high: Array) -> Ends:
-        return hit_points(epsilons, 0.0, low, high, scale=_UNITS)
+        return heights(epsilons, low, high, scale=_UNITS)
 
     floor = composition.infinite_p_ends[0]
-    lines = _UNITS * alphas[seen]
+    lines = _UNITS * np.maximum(alphas, _SMALLEST)
     below, above = _read_off(
-        composition, lines, tolerance, values, _UNITS, _UNITS * floor, seen.size, _UNITS
+        composition, lines, tolerance, values, _UNITS, _UNITS * floor, alphas.size, _UNITS
     )
-    below, above = np.maximum(below / _UNITS, np.maximum(alphas[seen], floor)), above / _UNITS
-    small = above < 0.5  # false for NaN too
-    low[seen[small]], high[seen[small]] = below[small], above[small]
-    return low, high
+    below = np.where(alphas >= _SMALLEST, below / _UNITS, 0.0)  # less is hit at smaller rates
+    return np.maximum(below, np.maximum(alphas, floor)), np.minimum(above / _UNITS, 1.0)
 
 
 def _read_off(
@@ -153,20 +190,21 @@ def _read_off(
 ) -> Ends:
     """Bounds on min_x y(x) + x alpha for the function with these values, `start` at x = 0 and a floor.
 
-    NaN for extreme rates, for few rates whose points may take long unless many were asked, and where the
-    table leaves an answer wider than asked. Rates, values and answers may be in other units.
+    Rates, values and answers may be in other units. They are as narrow as asked where work can do it.
     """
     low, high = np.full(alphas.size, np.nan), np.full(alphas.size, np.nan)
-    least, most = (_USUAL, 1.0) if units == 1.0 else (0.0, np.inf)
-    left = np.flatnonzero((alphas > least) & (alphas < most))
-    is_few = left.size <= FEW and asked <= FEW
-    is_sampled = is_few and composition.is_near(0.0)
-    # a single pair is asked as sharply as doubles allow; others have quick bounds next to one
-    if not left.size or (is_few and not is_sampled and not composition.is_composed_of_outcomes):
+    left = np.arange(alphas.size)
+    if not left.size:
         return low, high
-    if not is_few and tolerance >= QUICK_WIDTH:
-        composition = composition.for_many_rates
+    is_few = left.size <= FEW and asked <= FEW
+    pair = composition.single_pair
+    if not is_few and tolerance >= QUICK_WIDTH and pair is not None and pair != quick_pair(pair):
+        composition = type(composition)(((quick_pair(pair), 1),))
     share = 1.0 if tolerance >= _ROUGH else SHARE_OF_QUICK if composition.is_quick else _SHARE
+    if is_few and share == _SHARE:
+        share = 0.5  # points that serve no other rate
+    elif is_few and share == SHARE_OF_QUICK and pair is not None:
+        share = _SHARE_OF_FEW
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if units == 1.0 and composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)
@@ -179,21 +217,29 @@ def _read_off(
     # a point at one would be known too badly to go on with
     table = ConvexTable(x[:1], first[:1], first[:1], floor, units)
     search = TableSearch(table, np.log(x[:1]), values, tolerance, share, units)
-    kept = composition.kept.points.epsilons
+    is_tiny = alphas[left].min() < _TINY * units
+    # where one's rounding reaches beyond what is looked for points are laid out anew
+    kept = composition.kept.points.epsilons[: 0 if is_tiny else None]
     if kept.size:
         search.join(composition.kept.points)
         left = search.close(alphas, left, low, high)
         if not left.size:
             return low, high
-    finest = min(max(0.2 * tolerance, FINEST), _FIRST_LOOK)
-    levels = [_COARSE, finest, 0.125 * finest, 0.01 * finest]
+    finest = min(max(0.2 * tolerance, _FINEST), _FIRST_LOOK)
+    levels = [_COARSE, finest]
     if composition.single_pair is not None:
         levels = [finest]
+    elif not is_few or start == 0.0:  # what is missed next to one is a difference
+        levels += [0.125 * finest, 0.01 * finest]
     for level in levels:
-        profile = FullProfile(composition, composition.reverse(), max(level, FINEST))
+        profile = EnclosedProfile(composition, max(level, _FINEST))
         search.asked = search.epsilons[:0]
         if level is levels[0] and (not kept.size or search.touches_ends):
             grid = _first_grid(profile, alphas[left] / units)
+            if is_tiny or composition.single_pair is not None:
+                grid = _with_ends(composition, grid)
+            if is_tiny:
+                grid = np.union1d(grid, np.linspace(0.0, max(grid[-1], 1.0), 49))
             new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
             composition.prepare(grid[new])
             search.add(profile, grid[new])
@@ -206,26 +252,48 @@ def _read_off(
         left = search.close(alphas, left, low, high, wide=True)
         if not left.size:
             break
+    if left.size:
+        assert search.open is not None
+        low[left], high[left] = search.open.below, search.open.above
     composition.keep_profile(search.points)
     return low, high
 
 
-def _first_grid(profile: FullProfile, alphas: Array) -> Array:
+def _first_grid(profile: EnclosedProfile, alphas: Array) -> Array:
     """Thresholds between those at which lines with the extreme alphas touch, not certified."""
-    log_rate = float(np.log(alphas.min()))
+    composition, log_rate = profile.composition, float(np.log(alphas.min()))
+    if composition.single_pair is not None and alphas.size <= FEW:
+        around = (profile.touching(float(alpha)) for alpha in alphas)
+        grid = np.concatenate([best + scale * _AROUND for best, scale in around])
+        return np.unique(np.clip(grid, -_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, -log_rate)))
     first, last = -np.inf, np.inf
-    if profile.composition.single_pair is None:
-        last, before = profile.composition.reach_both_ways(log_rate, float(np.log1p(-alphas.max())))
+    if composition.single_pair is None:
+        last, before = composition.reach_both_ways(log_rate, float(np.log1p(-alphas.max())))
         first, last = -before, min(last, -log_rate)
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
-        (last, _), (first, _) = (profile.argmax(alpha) for alpha in ends)
+        (last, _), (first, _) = (profile.touching(alpha) for alpha in ends)
     first, last = np.clip([first, last], -_LARGEST_EXPONENT, _LARGEST_EXPONENT).tolist()
     if not last > first:
         return np.array([first])
     # where the finest engine answers points cost next to nothing
-    few, most = (97, 769) if profile.composition.is_near(last - first) else (17, 129)
+    few, most = (97, 769) if composition.is_near(last - first) else (17, 129)
     return np.linspace(first, last, min(most, few + 8 * alphas.size))
+
+
+def _with_ends(composition: Composition, grid: Array) -> Array:
+    """Thresholds with the largest losses of both directions, beyond which there is nothing."""
+    for largest in (composition.largest_loss, -composition.reverse().largest_loss):
+        if abs(largest) < _LARGEST_EXPONENT:
+            apart = np.abs(grid - largest) > 1e-9 * (1.0 + abs(largest))
+            grid = np.sort(np.append(grid[apart], largest))
+    return grid
+
+
+_AROUND = np.concatenate(
+    [-(4.0 ** -np.arange(-2.0, 8.0)), np.zeros(1), 4.0 ** np.arange(-7.0, 3.0)]
+)
+"""Where one pair is asked at first, around the threshold at which a line touches, by the scale there."""
 
 
 @dataclass(frozen=True)
@@ -285,10 +353,16 @@ class TableSearch:
         """The width that is asked for."""
         return self.tolerance * np.maximum(np.abs(below), np.abs(above))
 
-    def add(self, profile: FullProfile, epsilons: Array) -> None:
+    def add(self, profile: EnclosedProfile, epsilons: Array) -> None:
         """Points at more thresholds, or sharper values at those that are known."""
-        self.join(ProfilePoints(epsilons, *profile.log_deltas(epsilons)))
         self.asked = np.append(self.asked, epsilons)
+        try:
+            points = profile.certified_points(epsilons)
+        except NotCertified:
+            if self.epsilons.size > 1:
+                return  # other points may do
+            raise
+        self.join(points)
 
     def join(self, points: ProfilePoints) -> None:
         """Points whose log deltas are known."""
@@ -315,7 +389,11 @@ class TableSearch:
         last = self.epsilons.size - 1
         near = np.stack([best - 1, best, best + 1, cell, cell + 1]).clip(1, last)
         vague = (self.table.high - self.table.low)[near[1:]].max(axis=0)
-        open_ = (need > 1.0) & (vague < 0.2 * width)
+        # where it falls in a cell by far more than the line rises it bends there
+        behind = np.minimum(cell + 1, last)
+        fall = self.table.high[cell] - self.table.low[behind]
+        bends = fall > 10.0 * alphas * (self.table.x[behind] - self.table.x[cell])
+        open_ = (need > 1.0) & (vague < 0.2 * np.where(bends, np.maximum(fall, width), width))
         again = np.setdiff1d(self.epsilons[near[:, (need > 1.0) & ~open_]], self.asked)
         inner = open_ & (cell > 0) & (cell < last)
         more = [self._outside(alphas, open_, cell)]
