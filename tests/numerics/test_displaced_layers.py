@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sharpdp.bounds.shuffled_batches.upper_layers import LayeredEpoch
+from sharpdp.bounds.shuffled_batches.upper_envelope_layers import LayeredEpoch
 from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.numerics.hull import lower_hull
 from sharpdp.pairs.pair import GaussianPair

@@ -371,7 +371,7 @@ def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjace
     is better, rho being what the first result may tell beyond what N batches allow. The least of both,
     and of the clones of the null record for zero-out, at every x, joined by chords.
 
-    Numerics: see `bounds.shuffled_batches.upper_layers` and
+    Numerics: see `bounds.shuffled_batches.upper_envelope_layers` and
     `bounds.shuffled_batches.upper_envelope_full`.
 
     >>> scheme = ShuffledBatches(dataset_size=10**7, batch_size=10**5, epochs=1)
