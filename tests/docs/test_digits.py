@@ -19,11 +19,11 @@ def test_files_are_looked_into() -> None:
 
 
 def test_other_digits_are_noticed() -> None:
-    ends = ("31.2287", "42.4283")
-    for number in ("42.429", "42.5", "31.211", "31.3"):
+    ends = ("31.2287", "33.606")
+    for number in ("33.615", "33.7", "31.211", "31.3"):
         assert not agrees(number, ends, shorter=False)
-    assert agrees("42.5", ends, shorter=True)
-    assert not agrees("42.4", ends, shorter=True)
+    assert agrees("33.7", ends, shorter=True)
+    assert not agrees("33.6", ends, shorter=True)
 
 
 def test_no_page_rounds_an_end_to_the_nearest() -> None:

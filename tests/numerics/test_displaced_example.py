@@ -7,9 +7,10 @@ import pytest
 from scipy.special import ndtr
 
 import sharpdp as dp
+from sharpdp.bounds.shuffled_batches.far_types import far_types
 from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower
 from sharpdp.bounds.shuffled_batches.upper_envelope import VacantEpoch
-from sharpdp.bounds.shuffled_batches.upper_envelope_full import FullEpoch, _far_types
+from sharpdp.bounds.shuffled_batches.upper_envelope_full import FullEpoch
 from sharpdp.pairs.finite import AtomicPair
 from tests.reference.shuffled_epoch import (
     Adversary,
@@ -156,7 +157,7 @@ def test_no_population_of_types_is_farther_than_the_lemma_says(kind: str) -> Non
     rng = np.random.default_rng(11)
     for _ in range(6):
         noise = float(rng.choice([0.7, 1.0, 2.0]))
-        log_cuts, bounds = _far_types(noise)
+        log_cuts, bounds = far_types(noise)
         vectors, shares = types(kind, rng)
         a = ratios_of(vectors, shares, noise, rng, 100_000)
         for place in (4, 9, 14, 19):
@@ -170,7 +171,7 @@ def test_two_types_by_quadrature() -> None:
     y = np.linspace(-9.0, 9.0, 20_001)
     near, far = (np.exp(-0.5 * (y - mean) ** 2) / np.sqrt(2.0 * np.pi) for mean in (1.0, -1.0))
     m = (1.0 - rare) * near + rare * far
-    log_cuts, bounds = _far_types(noise)
+    log_cuts, bounds = far_types(noise)
     for log_cut, bound in zip(log_cuts, bounds, strict=True):
         cut = np.exp(log_cut)
         over = (1.0 - rare) * np.maximum(near - cut * m, 0.0) + rare * np.maximum(

@@ -142,6 +142,46 @@ class ManySums:
         They are within the tolerance of the truth, relative to E[S_+], if work can do it; one contour
         each without tolerances.
         """
+        if tolerances is None:
+            high, likely = self._log_sides(thetas)
+            if likely.size:
+                high[likely] = _Contours.of(self.chosen(likely), thetas[likely]).log_uppers()
+            return high
+        return self.log_ends(thetas, tolerances)[1]
+
+    def log_ends(
+        self, thetas: Array, tolerances: Array, most: float = np.inf
+    ) -> tuple[Array, Array]:
+        """Lower and upper bounds on log E[S_+] from the same contours; infinite if unknown.
+
+        Contours with more than so many frequencies are left out.
+        """
+        high, left = self._log_sides(thetas)
+        low = np.full(thetas.size, -np.inf)
+        jump = self._largest[left] * thetas[left]
+        lower = np.where(jump < _RARE_JUMPS, _LOW_TILT, _HIGH_TILT) * thetas[left]
+        tolerance = tolerances[left]
+        if not left.size:
+            return low, high
+        contours = _Contours.of(self.chosen(left), lower).planned(tolerance)
+        for _ in range(_ATTEMPTS):
+            if most < np.inf:
+                short = contours.sizes <= most
+                left, tolerance, contours = left[short], tolerance[short], contours.chosen(short)
+            if not left.size:
+                break
+            reading = contours.read()
+            high[left] = np.minimum(high[left], reading.log_value)
+            low[left] = np.maximum(low[left], reading.log_lower)
+            again = (reading.excess > tolerance) & ~contours.exhausted
+            left, tolerance = left[again], tolerance[again]
+            if not left.size:
+                break
+            contours = contours.chosen(again).sharper(tolerance, reading.chosen(again))
+        return low, high
+
+    def _log_sides(self, thetas: Array) -> tuple[Array, NDArray[np.intp]]:
+        """Upper bounds on log E[S_+] without contours, and the rows for which there are some."""
         reach = np.max(self.values + self.value_error, axis=1, initial=0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             jump = self._largest * thetas
@@ -152,32 +192,15 @@ class ManySums:
             self.weights[rare], self.values[rare], self.value_error[rare], self.counts[rare]
         )
         high[reach <= 0.0] = -np.inf
-        left = np.flatnonzero(is_likely)
-        if tolerances is None:
-            if left.size:
-                high[left] = _Contours.of(self.chosen(left), thetas[left]).log_uppers()
-            return high
-        lower = np.where(jump < _RARE_JUMPS, _LOW_TILT, _HIGH_TILT) * thetas
-        tolerance = tolerances[left]
-        if not left.size:
-            return high
-        contours = _Contours.of(self.chosen(left), lower[left]).planned(tolerance)
-        for _ in range(_ATTEMPTS):
-            reading = contours.read()
-            high[left] = np.minimum(high[left], reading.log_value)
-            again = (reading.excess > tolerance) & ~contours.exhausted
-            left, tolerance = left[again], tolerance[again]
-            if not left.size:
-                break
-            contours = contours.chosen(again).sharper(tolerance, reading.chosen(again))
-        return high
+        return high, np.flatnonzero(is_likely)
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """For each row the upper bound, and in units of e^lead the trapezoid sum and what may be wrong."""
+    """For each row both bounds, and in units of e^lead the trapezoid sum and what may be wrong."""
 
     log_value: Array
+    log_lower: Array
     value: Array
     error: Array
     images: Array
@@ -194,6 +217,7 @@ class _Reading:
         """Some of the rows."""
         return _Reading(
             self.log_value[rows],
+            self.log_lower[rows],
             self.value[rows],
             self.error[rows],
             self.images[rows],
@@ -320,18 +344,23 @@ class _Contours:
         """The trapezoid sums, with everything that is known about their errors."""
         value, error, density = self._all_sums()
         images = self._images(self.window[:, None])[:, 0]
-        log_value = self._log_upper(value + error)
-        return _Reading(log_value, value, error, images, self.smoothing**2 * density)
+        rise = self.smoothing**2 * density
+        log_value, log_lower = (
+            self._log_end(end, sign)
+            for end, sign in ((value + error, 1.0), (value - error - images - rise, -1.0))
+        )
+        return _Reading(log_value, log_lower, value, error, images, rise)
 
     def log_uppers(self) -> Array:
         """The upper bounds alone."""
         value, error, _ = self._all_sums()
-        return self._log_upper(value + error)
+        return self._log_end(value + error, 1.0)
 
-    def _log_upper(self, high: Array) -> Array:
+    def _log_end(self, end: Array, sign: float) -> Array:
+        """The log of an end times e^lead, rounded up (1) or down (-1)."""
         slack = self.log_m_error + 4.0 * UNIT_ROUNDOFF * np.abs(self._lead)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(high > 0.0, self._lead + np.log(high) + slack, np.inf)
+            return np.where(end > 0.0, self._lead + np.log(end) + sign * slack, sign * np.inf)
 
     def _all_sums(self) -> Array:
         """`_sums`, of neighbors in size together: they share a grid."""

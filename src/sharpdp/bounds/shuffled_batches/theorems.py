@@ -293,6 +293,10 @@ def vacant_seat_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -
     return _vacant_epochs(mechanism, adjacency, tolerance, _policy_tolerance(mechanism, adjacency))
 
 
+ROUGH = 1e-2
+"""Tolerances of rough pairs are larger."""
+
+
 def _full(mechanism: DPSGD[ShuffledBatches]) -> FullEpoch:
     scheme = mechanism.batches
     return _full_epoch(mechanism.noise_multiplier, scheme.dataset_size, scheme.batch_size)
@@ -315,7 +319,11 @@ def _displaced(
     epoch: FullEpoch, adjacency: Adjacency, tolerance: float, *, adaptive: bool
 ) -> AtomicPair:
     replaced = adjacency is Adjacency.REPLACE_ONE
-    return epoch.dominating(tolerance, adaptive=adaptive, replaced=replaced)
+    batches = epoch.dataset_size // epoch.batch_size
+    clones = None
+    if not replaced and clones_help(epoch.noise, batches):
+        clones = _hidden(epoch.noise, batches, is_rough=tolerance > ROUGH)
+    return epoch.dominating(tolerance, adaptive=adaptive, replaced=replaced, rival=clones)
 
 
 def _displaced_epochs(
@@ -326,7 +334,7 @@ def _displaced_epochs(
     adaptive: bool = False,
 ) -> PairCounts:
     epoch = _full(mechanism)
-    if not epoch.revealed:
+    if not epoch.helps:
         raise Inapplicable("batches are too small to hide who gives way")
     pair = _displaced(epoch, adjacency, tolerance, adaptive=adaptive)
     return ((pair, mechanism.batches.epochs),)
@@ -342,23 +350,30 @@ def _displaced_epochs(
         _has_no_vacancy, f"a new order for every epoch, which leaves nobody out, and {NOISE}"
     ),
     effort=Effort(
-        rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 5e-2),
+        rough=lambda mechanism, adjacency: _displaced_epochs(mechanism, adjacency, 2.5e-2),
         refined=lambda mechanism, adjacency, _: _displaced_epochs(
-            mechanism, adjacency, 2e-3, adaptive=True
+            mechanism, adjacency, 1e-3, adaptive=True
         ),
     ),
 )
 def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjacency) -> PairCounts:
     """Upper side of DP-SGD over shuffled batches without a vacancy: who gives way joins the first batch.
 
-        H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x))
+        H_x <= (b/n) h(x) + (1 - b/n) int gamma(P(K)) dK
+        gamma(p) / p <= (R(q) - tau R(1)) / (1 - tau),   R(q) = E[(mean of B_t W_t)_+]
 
     W as in `vacant_seat_upper`, h the profile of two normal distributions at distance
-    1/noise_multiplier (twice that for replace-one), b the batch size, n the data set size. rho is what
-    the first result may tell, beyond what N batches allow, about who gave way; it is small for batches
-    of a thousand examples or more, and falls with the noise. The least over some N, joined by chords.
+    1/noise_multiplier (twice that for replace-one), b the batch size, n the data set size; the B_t are
+    independent, Bin(b, q) / (b q), and P(K) bounds the share of examples that the first result makes more
+    than K times as likely as the average to have given way. With much noise
 
-    Numerics: see `bounds.shuffled_batches.upper_envelope_full`.
+        H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x))
+
+    is better, rho being what the first result may tell beyond what N batches allow. The least of both,
+    and of the clones of the null record for zero-out, at every x, joined by chords.
+
+    Numerics: see `bounds.shuffled_batches.upper_envelope_layers` and
+    `bounds.shuffled_batches.upper_envelope_full`.
 
     >>> scheme = ShuffledBatches(dataset_size=10**7, batch_size=10**5, epochs=1)
     >>> run = DPSGD(scheme, noise_multiplier=2.0)
@@ -368,7 +383,7 @@ def displaced_example_upper(mechanism: DPSGD[ShuffledBatches], adjacency: Adjace
     """
     # the worst policy takes seconds; it gains up to a tenth of epsilon from here on
     is_loose = mechanism.noise_multiplier >= 3.0 and mechanism.batches.batch_size >= 1000
-    return _displaced_epochs(mechanism, adjacency, 1e-2, adaptive=is_loose)
+    return _displaced_epochs(mechanism, adjacency, 7e-3, adaptive=is_loose)
 
 
 LEAST_TESTED, MOST_TESTED = 1e-5, 1e8

@@ -7,26 +7,31 @@ says little about the batch it came from. For every N, x >= 1 and both direction
     H_x <= E[(mean of N copies of W)_+] + rho h(x) + min(rho (x - 1), (b/n) h(x)),
 
 W as in `upper_envelope`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
-bounds the probability that the first result tells more than N batches allow. The proof is in
-docs/displaced-example.md.
+bounds the probability that the first result tells more than N batches allow. That is the better bound
+for much noise and large batches; the one by layers (`upper_envelope_layers`) is for less noise, or
+smaller batches. The least of both counts. The proofs are in docs/displaced-example.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from sharpdp.bounds.shuffled_batches.far_types import far_types
 from sharpdp.bounds.shuffled_batches.least_of_bounds import LeastOfBounds, Places
 from sharpdp.bounds.shuffled_batches.upper_envelope import (
+    Half,
     VacantEpoch,
     pair_above,
     spaced_half,
 )
+from sharpdp.bounds.shuffled_batches.upper_envelope_layers import LayeredEpoch
 from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
-from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls, safe_log
+from sharpdp.numerics.special import Array, safe_log
 from sharpdp.pairs.finite import AtomicPair
 from sharpdp.pairs.pair import GaussianPair
 
@@ -38,12 +43,6 @@ _RATIOS = (1.04, 1.08, 1.13, 1.2, 1.3, 1.45, 1.7, 2.0, 2.5, 3.5, 5.0, 8.0)
 _SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4])
 """Shares of the weight that may be too large in some batches before all counts as revealed."""
 
-_CUTS_PER_FACTOR, _LARGEST_LOG_CUT = 5.0, 16.0
-"""Ratios are cut at powers of e^(1/5), up to e^16."""
-
-_MEANS, _DISTANCES = 40, 60
-"""Cells of the mean of all contributions, and of squared distances from it."""
-
 _REVEALED, _WORTH_IT, _NEGLIGIBLE = 0.3, 0.1, 1e-18
 """The most that may be revealed with any N, and with the best one; if it is as little as the last number
 there is no more to gain."""
@@ -51,8 +50,12 @@ there is no more to gain."""
 _MARGIN = 1e-9
 """Rounding of sums of a few positive numbers, taken upwards once."""
 
-_TAIL = 9.5
-"""A normal tail from here on is below 1e-20, and as good as the profile."""
+_SMALLEST_BATCH, _SMALLEST_NOISE, _LEAST_GAIN, _ROUGH = 8, 0.6, 0.03, 0.05
+"""Clones are better with smaller batches, and with less noise little is hidden. By how much the log of
+the profile has to fall where the bound is of use, and a tolerance that tells."""
+
+_BACKWARD = 2.0
+"""How many times as large the tolerance may be for the backward profile."""
 
 _LEVELS = (-6.0, -10.0, -15.0)
 """Logs of the bound where the worst policy is worth its time."""
@@ -89,7 +92,7 @@ class FullEpoch:
         tau = e^{-(b/K) ((1 + theta) log(1 + theta) - theta)} K / (e b log(1 + theta)) bounds the mean
         excess over 1 + theta of the mean of b draws from [0, K] with mean one.
         """
-        log_cuts, far = _far_types(self.noise)
+        log_cuts, far = far_types(self.noise)
         cuts = np.exp(log_cuts)
         best = 1.0
         for share in _SHARES:
@@ -103,30 +106,65 @@ class FullEpoch:
             best = min(best, float(np.min(far + tau)) / float(share))
         return best * (1.0 + _MARGIN)
 
-    def dominating(
-        self, tolerance: float, *, adaptive: bool = False, replaced: bool = False
-    ) -> AtomicPair:
-        """A pair whose two profiles are above those of the epoch; `revealed` must not be empty.
+    @property
+    def helps(self) -> bool:
+        """Whether the first result hides anything from which epsilon could fall."""
+        return self._layers_help or bool(self.revealed)
 
-        The tolerance is that of `VacantEpoch`. At each threshold the bound is that of the number of
-        batches which is about the best there; if `adaptive`, also those of some numbers with the
-        worst policy.
+    @cached_property
+    def _layers_help(self) -> bool:
+        """Whether layers are of use, and do not take too long."""
+        is_small = self.dataset_size < 2 * self.batch_size or self.batch_size < _SMALLEST_BATCH
+        if is_small or self.noise < _SMALLEST_NOISE:
+            return False
+        known, at = self.known(replaced=False), np.zeros(1)
+        value = self._layers.log_values("forward", known, at, np.full(1, _ROUGH))
+        return bool(value[0] < known.log_hockey_stick(at)[0] - _LEAST_GAIN)
+
+    @cached_property
+    def _layers(self) -> LayeredEpoch:
+        return LayeredEpoch(self.noise, self.dataset_size, self.batch_size)
+
+    def dominating(
+        self,
+        tolerance: float,
+        *,
+        adaptive: bool = False,
+        replaced: bool = False,
+        rival: AtomicPair | None = None,
+    ) -> AtomicPair:
+        """A pair whose two profiles are above those of the epoch, if `helps`.
+
+        The tolerance is that of `VacantEpoch`. At each threshold the bound is the least of those by
+        layers, by several numbers of batches, and of a rival that dominates the epoch, too; if
+        `adaptive`, also of those by some numbers with the worst policy.
         """
-        kinds = ("replaced",) * 2 if replaced else ("forward", "backward")
-        counts, known = tuple(self.revealed), self.known(replaced=replaced)
-        searches, halves = list[LeastOfBounds](), []
-        for kind in kinds:
-            least = LeastOfBounds(
-                partial(self._terms, kind),
-                partial(self._estimates, kind),
-                len(counts),
-                searches[0] if searches else None,
-            )
-            searches.append(least)
-            halves.append(spaced_half(least.log_values, least.log_estimates, known, tolerance))
-        pair = pair_above(halves[0], halves[1])
-        if not adaptive:
+        known, searches, halves = self.known(replaced=replaced), list[LeastOfBounds](), list[Half]()
+        for kind in ("replaced",) if replaced else ("forward", "backward"):
+            is_backward = kind == "backward"
+            values, estimates = list[Callable[..., Array]](), list[Callable[..., Array]]()
+            if self._layers_help:
+                values.append(partial(self._layers.log_values, kind, known))
+                estimates.append(partial(self._layers.log_estimates, kind))
+            if self.revealed:
+                least = LeastOfBounds(
+                    partial(self._terms, kind),
+                    partial(self._estimates, kind),
+                    len(self.revealed),
+                    searches[0] if searches else None,
+                )
+                searches.append(least)
+                values.append(least.log_values)
+                estimates.append(least.log_estimates)
+            if rival is not None:
+                values.append(_bound_of(rival.reverse() if is_backward else rival))
+            # the backward profile decides less
+            allowed = tolerance * (_BACKWARD if is_backward else 1.0)
+            halves.append(spaced_half(_least(*values), _least(*estimates), known, allowed))
+        pair = pair_above(halves[0], halves[-1])
+        if not adaptive or not searches:
             return pair
+        counts = tuple(self.revealed)
         best = {counts[searches[0].best_at(level)] for level in _LEVELS}
         pairs = {count: self._vacant(count, tolerance, replaced=replaced) for count in best}
         return self._least(pair, pairs, replaced=replaced)
@@ -198,51 +236,18 @@ class FullEpoch:
         return pair_above(halves[0], halves[1])
 
 
+def _bound_of(pair: AtomicPair) -> Callable[[Array, Array], Array]:
+    """Its profile, whatever the tolerances."""
+    return lambda losses, _: _log_profile(pair, losses)
+
+
+def _least(*bounds: Callable[..., Array]) -> Callable[..., Array]:
+    """The least of some functions."""
+    return lambda *arguments: np.minimum.reduce([bound(*arguments) for bound in bounds])
+
+
 def _log_profile(pair: AtomicPair, losses: Array) -> Array:
     """An upper bound on the log of the profile of a pair, what is revealed included."""
     nearer = np.maximum(losses - pair.loss_error, 0.0)
     log_value = pair.log_hockey_stick(nearer) + 2.0 * pair.accuracy
     return np.logaddexp(log_value, safe_log(pair.at_plus_infinity))
-
-
-@lru_cache(maxsize=64)
-def _far_types(noise: float) -> tuple[Array, Array]:
-    """log K for many K, and bounds on the mean over v of H_K(phi_v || mean phi), for any population of v.
-
-    Let beta be the distance of the mean of all v from zero and sigma^2 <= 1 - beta^2 their variance. The
-    mean of all phi_v is at least e^{-sigma^2 / (2 s^2)} times phi at the mean of v. So H_K is at most the
-    normal profile at the distance of v from that mean, at K e^{-sigma^2 / (2 s^2)}. Squared distances
-    have mean sigma^2 and are at most (1 + beta)^2. The largest mean over all distributions of them is
-    that of two values. beta and distances are seen through cells, with everything at its worst end.
-    """
-    log_cuts = np.arange(1.0 / _CUTS_PER_FACTOR, _LARGEST_LOG_CUT, 1.0 / _CUTS_PER_FACTOR)
-    means = np.linspace(0.0, 1.0, _MEANS + 1)
-    variances = 1.0 - means[:-1] ** 2
-    squares = np.linspace(0.0, (1.0 + means[1:]) ** 2, _DISTANCES + 1, axis=-1)
-    distances = np.sqrt(squares[:, None, 1:]) / noise
-    lowered = (log_cuts - 0.5 * variances[:, None] / noise**2)[:, :, None]
-    deep = lowered / distances - 0.5 * distances
-    # a profile is at most the tail that it is a part of, or one
-    profiles = np.where(lowered > 0.0, np.exp(-0.5 * np.maximum(deep, 0.0) ** 2), 1.0)
-    sharp = (lowered > 0.0) & (deep < _TAIL)
-    profiles[sharp] = np.exp(
-        log_normal_calls(
-            *(np.broadcast_to(part, deep.shape)[sharp] for part in (distances, lowered))
-        )
-    )
-    values = np.max(
-        [_largest_mean(*each) for each in zip(squares[:, :-1], profiles, variances, strict=True)],
-        axis=0,
-    )
-    apart = np.exp(log_normal_call(2.0 / noise, log_cuts))
-    return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + _MARGIN)
-
-
-def _largest_mean(points: Array, values: Array, mean: float) -> Array:
-    """The largest mean of rising values, one row each, over laws on the points with at most this mean."""
-    below = int(np.searchsorted(points, mean, side="right"))
-    best = values[:, below - 1]
-    near, far = points[:below, None], points[None, below:]
-    share = (mean - near) / (far - near)
-    mixed = (1.0 - share) * values[:, :below, None] + share * values[:, None, below:]
-    return np.asarray(np.maximum(best, mixed.max(axis=(1, 2), initial=0.0)))

@@ -17,6 +17,7 @@ T E(W - cap)_+, is added, and values below a floor are raised to it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +25,13 @@ import numpy as np
 from sharpdp.numerics.many_sums import ManySums
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, gauss_rule, ndtr
 
-__all__ = ["WorstBatches"]
+__all__ = ["Laws", "WorstBatches"]
 
 _CELLS, _ESTIMATE_CELLS = (120, 80), (40, 30)
 _FEW_CELLS, _FEWER_CELLS = 100, 40
 """Cells above zero and below, and for estimates; cells from which cap and floor are chosen, likewise."""
 
-_GAUSS_POINTS, _FEW_POINTS = 10, 2
+_GAUSS_POINTS, _GRID_POINTS, _FEW_POINTS = 10, 8, 2
 
 _REACH = 9.5
 """How far cells reach, in deviations: mass beyond is 1e-21 and counts at its full value."""
@@ -48,7 +49,7 @@ Distances = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class _Laws:
+class Laws:
     """For each loss values with their weights and errors, and the mean of what is beyond the last."""
 
     weights: Array
@@ -92,6 +93,56 @@ class WorstBatches:
             np.logaddexp(sums.log_estimates(sums.tilts()), np.log(self.counts * laws.beyond))
         )
 
+    def limits(self) -> tuple[Array, Array]:
+        """Cap and floor, both positive: larger values count in full, and smaller ones as the floor."""
+        up, down = self._distances
+        above, below = self._stops(_FEW_CELLS)
+        return self._differences(above, up)[0], -self._differences(below, down)[0]
+
+    def spread(self, sizes: Array) -> Laws:
+        """One copy of W on zero and on values of these sizes, a rising row for each loss, of both signs.
+
+        The cells in between keep its mean; values below the lowest are raised to it.
+        """
+        up, down = self._distances
+        parts = [self._spread(distances, sizes) for distances in (up, down)]
+        (high, high_error, last), (low, low_error, _) = parts
+        zero = np.zeros((self.losses.size, 1))
+        rest = 1.0 - (ndtr(-self._starts(up)) + ndtr(-self._starts(down)))
+        middle = np.maximum(rest, 0.0)[:, None] + high[:, :1] + low[:, :1]
+        past, gained, lost = ndtr(
+            -np.array([last, last - up[0] / self.noise, last - up[1] / self.noise])
+        )
+        beyond = gained - np.exp(self.losses) * lost - sizes[:, -1] * past
+        return Laws(
+            np.hstack([low[:, :0:-1], middle, high[:, 1:]]),
+            np.hstack([-sizes[:, ::-1], zero, sizes]),
+            np.hstack([low_error[:, ::-1], zero, high_error]),
+            np.maximum(beyond, 0.0) + _MARGIN * gained,
+        )
+
+    def _spread(self, distances: Distances, sizes: Array) -> tuple[Array, Array, Array]:
+        """Weights of zero and of these sizes, their errors, and the z of the last one."""
+        z = self._places(distances, sizes)
+        edges = np.hstack([self._starts(distances)[:, None], z])
+        weights, values, errors = self._on(distances, edges, _GRID_POINTS)
+        weights[:, -1] += ndtr(-z[:, -1])
+        return weights, errors[:, 1:] + np.abs(np.abs(values[:, 1:]) - sizes), z[:, -1]
+
+    def _places(self, distances: Distances, sizes: Array) -> Array:
+        """The z at which the difference has these sizes."""
+        first, second = distances
+        s, x = self.noise, np.exp(self.losses)[:, None]
+        if min(distances) == 0.0:
+            distance = max(distances)
+            ratio = x + sizes if second == 0.0 else (1.0 + sizes) / x
+            return np.asarray(s * np.log(ratio) / distance + 0.5 * distance / s)
+        # leading R1^2 - linear R1 = size, with R2 = e^{-1/s^2} R1^2
+        leading, linear = (1.0, x) if first > second else (x, 1.0)
+        leading = leading * math.exp(-1.0 / s**2)
+        root = np.sqrt(linear * linear + 4.0 * leading * sizes)
+        return np.asarray(s * np.log(0.5 * (linear + root) / leading) + 0.5 / s)
+
     @property
     def _distances(self) -> tuple[Distances, Distances]:
         """The distances of the two ratios in `above`, and of those in `below`."""
@@ -121,7 +172,7 @@ class WorstBatches:
         """The last z that is looked at: beyond it the larger ratio has next to no mass."""
         return np.maximum(max(distances) / self.noise + _REACH, self._starts(distances) + 1.0)
 
-    def _laws(self, stops: tuple[Array, Array], cells: tuple[int, int], points: int) -> _Laws:
+    def _laws(self, stops: tuple[Array, Array], cells: tuple[int, int], points: int) -> Laws:
         """W spread onto cells that end at these z, above zero and below."""
         (up, down), (above, below), s = self._distances, stops, self.noise
         places = [self._starts(up), self._starts(down), above, below]
@@ -135,7 +186,7 @@ class WorstBatches:
         rest = np.maximum(1.0 - (positive + negative), 0.0)[:, None]
         # E(W - value)_+ for the value at the stop, rounded up
         beyond = gained - np.exp(self.losses) * lost - high[1][:, -1] * past
-        return _Laws(
+        return Laws(
             np.hstack([low[0][:, ::-1], rest, high[0]]),
             np.hstack([low[1][:, ::-1], zero, high[1]]),
             np.hstack([low[2][:, ::-1], zero, high[2]]),
@@ -147,15 +198,21 @@ class WorstBatches:
     ) -> tuple[Array, Array, Array]:
         """Weights, values and errors of one sign, on cells from the start to the stop, none beyond."""
         edges = np.linspace(self._starts(distances), stops, cells, axis=-1)
+        return self._on(distances, edges, points)
+
+    def _on(self, distances: Distances, edges: Array, points: int) -> tuple[Array, Array, Array]:
+        """The same on cells with these edges, of which the first is the start."""
         values, sizes = self._differences(edges, distances)
         values[:, 0] = 0.0
         nodes, node_weights = gauss_rule(points)
-        half = 0.5 * (edges[:, 1] - edges[:, 0])[:, None, None]
+        half = 0.5 * np.diff(edges)[:, :, None]
         z = edges[:, :-1, None] + half * (nodes + 1.0)
         density = np.exp(-0.5 * z * z) * (half * node_weights / np.sqrt(2.0 * np.pi))
+        width = np.diff(values)[:, :, None]
         up = self._differences(z, distances)[0]
         up -= values[:, :-1, None]
-        up /= np.diff(values)[:, :, None]
+        # in a cell that is lost in rounding any share is covered by the errors of its ends
+        np.divide(up, width, out=up, where=width != 0.0)
         np.clip(up, 0.0, 1.0, out=up)
         weights = np.zeros(values.shape)
         weights[:, :-1] += np.sum(density * (1.0 - up), axis=2)
