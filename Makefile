@@ -23,7 +23,7 @@ ARRAY_TESTS = $(addprefix tests/,learn integrations numerics golden laws curves)
   $(patsubst %,--ignore tests/%.py,numerics/test_symmetric_mean laws/test_one_answer curves/test_renyi_sequences)
 # Golden values, laws, audits and shuffled batches, with the functions behind these.
 OLDEST_TESTS = $(addprefix tests/,golden laws audit bounds/test_shuffled_batches.py \
-  $(patsubst %,numerics/test_%.py,adaptive_others displaced_example switching_others vacant_seat \
+  $(patsubst %,numerics/test_%.py,adaptive_others displaced_example displaced_layers switching_others vacant_seat \
   worst_policy worst_replacement))
 
 .DEFAULT_GOAL := help

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import sharpdp as dp
+from sharpdp.bounds.shuffled_batches.theorems import ratio_test_lower
 from sharpdp.bounds.shuffled_batches.upper_envelope_layers import LayeredEpoch
 from sharpdp.bounds.shuffled_batches.worst_batches import WorstBatches
 from sharpdp.numerics.hull import lower_hull
@@ -379,3 +381,22 @@ def draws_of(noise: float, shape: tuple[int, ...], rng: np.random.Generator) -> 
     one = np.exp(np.abs(z) / noise - 0.5 / noise**2)
     two = np.exp(2.0 * np.abs(z) / noise - 2.0 / noise**2)
     return np.where(z > 0.0, np.maximum(two - one, 0.0), np.minimum(1.0 - one, 0.0))
+
+
+@pytest.mark.parametrize("batches", [2, 3, 10])
+@pytest.mark.parametrize("adjacency", [dp.Adjacency.ZERO_OUT, dp.Adjacency.REPLACE_ONE])
+def test_few_batches_are_above_what_is_attained(batches: int, adjacency: dp.Adjacency) -> None:
+    """With the first batch, which is a large share of few; the last one of three is smaller."""
+    scheme = dp.ShuffledBatches(
+        dataset_size=batches * 1000 - batches % 2, batch_size=1000, epochs=1
+    )
+    ((attained, _),) = ratio_test_lower(dp.DPSGD(scheme, noise_multiplier=2.0), adjacency)
+    replaced = adjacency is dp.Adjacency.REPLACE_ONE
+    known = GaussianPair((2.0 if replaced else 1.0) / 2.0)
+    epoch = LayeredEpoch(2.0, scheme.dataset_size, 1000)
+    losses = np.array([0.0, 0.1, 0.5, 1.0])
+    for pair, kind in ((attained, "forward"), (attained.reverse(), "backward")):
+        kind = "replaced" if replaced else kind
+        upper = epoch.log_values(kind, known, losses, np.full(4, 1e-2))
+        assert np.all(pair.log_hockey_stick(losses) < upper)
+        assert np.all(upper < known.log_hockey_stick(losses) + 0.2)

@@ -21,6 +21,7 @@ buffered_ratio_lower      zero-out           the same tests of the last batches 
 buffered_batch_lower      zero-out           the likeliest batch for some record     buffered
 ========================  =================  ======================================  ===================
 
+`upper_envelope_layers` sharpens what the first batch hides of who gives way, layer by layer.
 `upper_adaptive_zero_out` and `upper_adaptive_replace_one` lower the envelope to what an adversary can
 reach who sees all earlier results. `worst_batches` and `least_of_bounds` are sums and searches that
 several share.

@@ -8,8 +8,8 @@ says little about the batch it came from. For every N, x >= 1 and both direction
 
 W as in `upper_envelope`, h the profile of Gaussian noise, b the batch size and n the data set size. rho
 bounds the probability that the first result tells more than N batches allow. That is the better bound
-for much noise and large batches; the one by layers (`upper_envelope_layers`) is for less noise, or smaller
-batches. The least of both counts. The proofs are in docs/proofs/displaced-example.md.
+for much noise and large batches; the one by layers (`upper_envelope_layers`) is for less noise, or
+smaller batches. The least of both counts. The proofs are in docs/proofs/displaced-example.md.
 """
 
 from __future__ import annotations
