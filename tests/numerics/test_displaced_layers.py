@@ -93,10 +93,8 @@ def theorem(adversary: Adversary, sizes: tuple[int, ...], noise: float) -> np.nd
     return np.array(rows).T
 
 
-def check_adversaries(
-    sizes: tuple[int, ...], instances: int, points: int, seed: int
-) -> tuple[float, int]:
-    """The largest share of the theorem's bound that an attacker reaches, and how many there were."""
+def check_adversaries(sizes: tuple[int, ...], instances: int, points: int, seed: int) -> float:
+    """The largest share of the theorem's bound that an attacker reaches."""
     rng = np.random.default_rng(seed)
     largest = 0.0
     for index in range(instances):
@@ -104,8 +102,12 @@ def check_adversaries(
         known = divergences_of_known_others(adversary, sizes, noise, RATIOS, points)
         truth = divergences(adversary, sizes, noise, RATIOS, points)
         assert np.all(truth < known * (1.0 + 2e-2) + 1e-9)  # the grid's error
-        largest = max(largest, float(np.max(known / theorem(adversary, sizes, noise))))
-    return largest, instances
+        bound = theorem(adversary, sizes, noise)
+        if np.any(known > 0.998 * bound):  # a finer grid tells
+            finer = (4 if len(sizes) == 2 else 2) * points
+            known = divergences_of_known_others(adversary, sizes, noise, RATIOS, finer)
+        largest = max(largest, float(np.max(known / bound)))
+    return largest
 
 
 @pytest.mark.parametrize(
@@ -116,29 +118,29 @@ def test_adversaries_by_enumeration_stay_below_the_theorem(
     sizes: tuple[int, ...], instances: int, points: int
 ) -> None:
     """All orders, and an attacker who knows where the others sat."""
-    largest, _ = check_adversaries(sizes, instances, points, seed=3)
-    assert 0.4 < largest < 1.0 + 5e-3
+    largest = check_adversaries(sizes, instances, points, seed=3)
+    assert 0.4 < largest < 1.0 + 2e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "instances", "points"),
     [
-        ((1, 1), 3000, 61),
-        ((2, 2), 1500, 61),
-        ((3, 3), 300, 61),
-        ((4, 4), 60, 61),
-        ((6, 5), 5, 61),
-        ((1, 1, 1), 400, 41),
-        ((2, 2, 2), 25, 31),
-        ((3, 2, 1), 25, 31),
+        ((1, 1), 5500, 61),
+        ((2, 2), 3000, 61),
+        ((3, 3), 600, 61),
+        ((4, 4), 150, 61),
+        ((6, 5), 10, 61),
+        ((1, 1, 1), 700, 41),
+        ((2, 2, 2), 40, 31),
+        ((3, 2, 1), 40, 31),
     ],
 )
 def test_many_adversaries_stay_below_the_theorem(
     sizes: tuple[int, ...], instances: int, points: int
 ) -> None:
-    largest, _ = check_adversaries(sizes, instances, points, seed=5)
-    assert largest < 1.0 + 5e-3
+    largest = check_adversaries(sizes, instances, points, seed=5)
+    assert largest < 1.0 + 2e-3
 
 
 KINDS = ("rare", "fan", "simplex", "random")
