@@ -25,7 +25,8 @@ from sharpdp.curves.renyi.dominating import dominating_pair
 from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.profile.composition import Composition, extremes_allowed
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.engine import extremes_allowed
 from sharpdp.profile.many_questions import Ends
 from sharpdp.profile.renyi import FiniteLosses
 
