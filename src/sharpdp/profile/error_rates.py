@@ -256,6 +256,8 @@ def _read_off(
     if left.size:
         assert search.open is not None
         low[left], high[left] = search.open.below, search.open.above
+        for index in left[:FEW]:
+            high[index] = min(high[index], search.least(float(alphas[index])))
     composition.kept.add_points(search.points)
     composition.reverse().kept.add_points(search.points.mirrored())
     return low, high
@@ -376,6 +378,12 @@ class TableSearch:
         every = np.unique(np.append(self.epsilons, points.epsilons))
         # two thresholds may have the same exponential
         self.epsilons = every if every.size == self.table.x.size else np.log(self.table.x)
+
+    def least(self, alpha: float) -> float:
+        """The smallest upper value of y(x) + x alpha at any point, wherever it seems to be."""
+        high, x = self.table.high, self.table.x
+        tops = high + 2.0 * TERM * np.abs(high) + alpha * x * (1.0 + 4.0 * TERM)
+        return float(np.min(tops + 2.0 * TERM * np.abs(tops)))
 
     def wanted(self) -> Array:
         """Thresholds of points that would help what is open: known ones if delta is too vague there.
