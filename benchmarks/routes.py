@@ -27,7 +27,7 @@ from sharpdp.bounds import registry
 from sharpdp.bracket import Bracket
 from sharpdp.mechanisms.sensitivity import SensitivityDistribution
 from sharpdp.pairs import pair as pairs
-from sharpdp.profile import composition, error_rates
+from sharpdp.profile import composition, error_rates, planning
 from sharpdp.profile.composition import ENGINES, Composition
 from sharpdp.profile.contour_engine import ContourEvaluation
 from sharpdp.profile.engine import Declined
@@ -137,7 +137,7 @@ ROUTES = (
         "quicker pairs for many rates",
         patched((error_rates, "quick_pair", lambda pair: pair)),
     ),
-    Route("work of a sweep made together", patched((composition, "_prepare", lambda *_: None))),
+    Route("work of a sweep made together", patched((planning, "_prepare", lambda *_: None))),
     Route("rough pairs for searches", without_field("rough")),
     Route("bounds that yield to better ones", without_field("yields_to")),
     Route(

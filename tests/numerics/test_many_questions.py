@@ -15,6 +15,7 @@ from sharpdp.pairs.pair import GaussianPair
 from sharpdp.pairs.subsampled import sampled_gaussian
 from sharpdp.profile import many_questions
 from sharpdp.profile.composition import Composition
+from sharpdp.profile.planning import prepare
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from tests.reference.shuffle import blanket_delta
 
@@ -163,7 +164,7 @@ def test_both_directions_share_their_work_and_a_copy_has_none() -> None:
 def test_contours_of_both_directions_together_are_those_of_each_alone(noise: float) -> None:
     run = Composition(((sampled_gaussian(noise, 0.01), 500),))
     epsilons = np.linspace(-0.3, 0.4, 24)
-    run.prepare(epsilons)
+    prepare(run, epsilons)
     for together, own in ((run, epsilons[epsilons >= 0.0]), (run.reverse(), -epsilons)):
         (work,) = together.kept.works
         (alone,) = SampledGaussianEvaluation.enclose_each(
@@ -177,7 +178,7 @@ def test_contours_of_both_directions_together_are_those_of_each_alone(noise: flo
         ):
             assert np.allclose(ends, others, rtol=0.0, atol=1e-7)
     before = list(run.kept.works)
-    run.prepare(epsilons)
+    prepare(run, epsilons)
     assert run.kept.works == before
 
 

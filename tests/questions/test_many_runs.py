@@ -7,7 +7,8 @@ import pytest
 
 import sharpdp as dp
 from sharpdp.errors import InvalidArgument, WrongType
-from sharpdp.profile.composition import Composition, prepare_epsilons
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.planning import prepare_epsilons
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from tests.golden.load import golden
 from tests.golden.test_answers import mechanism

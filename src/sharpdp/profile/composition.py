@@ -7,9 +7,8 @@ Q) at a time; the other is the composition of the reversed pairs.
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,8 +35,6 @@ from sharpdp.pairs.known_moments import PairOfKnownMoments
 from sharpdp.pairs.pair import (
     GaussianPair,
     Pair,
-    ReversedPair,
-    SymmetricPair,
     beside_mass,
     epsilon_of,
     for_composition,
@@ -57,10 +54,17 @@ from sharpdp.profile.elementary_bounds import (
     RareLosses,
     largest_losses,
 )
-from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Declined, Engine, Steps, Thresholds
+from sharpdp.profile.engine import (
+    SMALLEST_LOG_DELTA,
+    Declined,
+    Engine,
+    Steps,
+    Thresholds,
+    extremes_allowed,
+)
 from sharpdp.profile.error_rates import false_negative_rates, true_positive_rates
 from sharpdp.profile.gaussian_mu import mu_between
-from sharpdp.profile.kept import Kept, ProfilePoints
+from sharpdp.profile.kept import Kept
 from sharpdp.profile.many_questions import (
     FEW,
     epsilons,
@@ -68,13 +72,10 @@ from sharpdp.profile.many_questions import (
     log_deltas,
 )
 from sharpdp.profile.one_big_jump.expansion import JumpExpansion
+from sharpdp.profile.planning import COARSE_DELTA, deviations, estimate, is_near
 from sharpdp.profile.renyi import divergence, divergences
 from sharpdp.profile.sampled_gaussian.evaluation import SampledGaussianEvaluation
 from sharpdp.profile.sampled_gaussian.quick_bounds import MomentBounds, log_delta_bounds
-from sharpdp.profile.sampled_gaussian.steps import (
-    kinds_of,
-    typical_loss,
-)
 
 ENGINES: tuple[type[Engine], ...] = (
     SampledGaussianEvaluation,
@@ -86,9 +87,6 @@ ENGINES: tuple[type[Engine], ...] = (
 Contours serve all steps. Jumps come after them: they take several times as long, and pay only where large
 losses are so rare that one contour stays wide.
 """
-
-_COARSE_DELTA = 0.02
-"""Tolerance in log delta of a first, cheap answer from which the real one is planned."""
 
 Interval = tuple[float, float]
 
@@ -259,7 +257,7 @@ class Composition:
         return inf if self.infinite_p_ends[1] > 0.0 else self.largest_loss
 
     @cached_property
-    def constant_loss(self) -> float | None:
+    def _constant_loss(self) -> float | None:
         """The total loss if it can take just one finite value (None otherwise)."""
         total = 0.0
         for pair, count in self.merged_steps:
@@ -317,7 +315,7 @@ class Composition:
         return RareLosses.of(self.merged_steps)
 
     @cached_property
-    def _chernoff_upper(self) -> ChernoffUpper:
+    def chernoff_upper(self) -> ChernoffUpper:
         return ChernoffUpper.of(self.merged_steps)
 
     @cached_property
@@ -356,79 +354,6 @@ class Composition:
         """Not below the log of the smallest false-negative rate at false-positive rate alpha > 0."""
         return self._chernoff_lower.log_missed(alpha)
 
-    def estimate(self, epsilon: float) -> Interval:
-        """log delta at epsilon and how fast it falls there; for planning, not certified.
-
-        The mass at infinite loss is a part of delta, and does not fall.
-        """
-        rest = safe_log(self.infinite_p_ends[1])
-        if self.single_pair is not None:
-            threshold = np.array([float(epsilon)])
-            finite = float(self.single_pair.log_hockey_stick(threshold)[0])
-            tail = float(self.single_pair.log_tail_q(threshold)[0])
-            value = float(np.logaddexp(finite, rest))
-            return value, float(np.exp(min(tail + epsilon - value, 700.0)))
-        value, slope = inf, 0.0
-        for work in self.works_near(epsilon, _COARSE_DELTA):
-            low, high = (work.log_delta(epsilon, side) for side in Side)
-            if high < value:
-                value, slope = high, work.slope(epsilon)
-            if high - low <= work.largest_width(_COARSE_DELTA):
-                break
-        if value == inf:
-            value, slope = self._chernoff_upper.log_delta(epsilon)
-        return value, slope * -float(np.expm1(min(rest - value, 0.0)))
-
-    def is_near(self, epsilon: float) -> bool:
-        """Whether epsilon is no more than 30 typical losses of Poisson-sampled Gaussians, alone here."""
-        try:
-            return epsilon < 30.0 * typical_loss(kinds_of(self.merged_steps))
-        except Declined:
-            return False
-
-    @cached_property
-    def is_composed_of_outcomes(self) -> bool:
-        """Whether several pairs are run, all with listed outcomes: points cost little after the first."""
-        pairs = (pair for pair, _ in self.merged_steps)
-        return self.single_pair is None and all(isinstance(pair, AtomicPair) for pair in pairs)
-
-    @cached_property
-    def is_quick(self) -> bool:
-        """Whether further thresholds cost next to nothing, so that answers may be sharper than asked."""
-        if self.single_pair is not None:
-            pair = self.single_pair
-            return not isinstance(
-                pair.base if isinstance(pair, ReversedPair) else pair, SymmetricPair
-            )
-        return self.is_near(0.0)
-
-    def reach(self, log_rate: float) -> float:
-        """A threshold beyond which P[L > k] is below a rate (see `reaches`)."""
-        return reaches([(self, log_rate)])[0]
-
-    def reach_both_ways(self, log_rate: float, reverse_log_rate: float) -> Interval:
-        """`reach` of this direction and of the other one, at a rate each."""
-        forward, backward = reaches([(self, log_rate), (self.reverse(), reverse_log_rate)])
-        return forward, backward
-
-    def prepare(self, epsilons: Array) -> None:
-        """Make work for thresholds of any sign, for both directions together where that is quick.
-
-        It is kept, one contour for each direction; below zero thresholds are those of the reverse.
-        """
-        sides = ((self, epsilons[epsilons >= 0.0]), (self.reverse(), -epsilons[epsilons < 0.0]))
-        middles = [(side, float(np.sort(own)[own.size // 2])) for side, own in sides if own.size]
-        if not middles or any(side.kept.works or not side.is_near(k) for side, k in middles):
-            return
-        with extremes_allowed(), suppress(Declined):
-            works = SampledGaussianEvaluation.enclose_each(
-                [side.merged_steps for side, _ in middles],
-                thresholds=np.array([middle for _, middle in middles]),
-            )
-            for (side, _), work in zip(middles, works, strict=True):
-                if not isinstance(work, Declined):
-                    side.kept.add(work)
-
     def pure_epsilon(self, relative_width: float) -> Interval:
         """Certified (lower, upper) for epsilon at delta = 0: the largest loss, infinite or not.
 
@@ -452,15 +377,14 @@ class Composition:
         with extremes_allowed():
             if self.single_pair is not None:
                 return log_delta_of(self.single_pair, epsilon)
-            if epsilon >= self.largest_loss or self.constant_loss is not None:
+            if epsilon >= self.largest_loss or self._constant_loss is not None:
                 return self._log_delta_without_spread(epsilon)
             kept = self.kept.near(epsilon, tolerance)
             if kept is not None:
                 return kept[1]
-            question, coarse = DeltaQuestion(epsilon, tolerance), max(tolerance, _COARSE_DELTA)
-            if self.is_near(
-                epsilon
-            ):  # far out delta may be below all doubles, which takes no engine
+            question, coarse = DeltaQuestion(epsilon, tolerance), max(tolerance, COARSE_DELTA)
+            # far out delta may be below all doubles, which takes no engine
+            if is_near(self, epsilon):
                 for work in self.enclosing(Thresholds.at(epsilon), coarse, asked_first=True):
                     low, high = question.bracket(work)
                     if high - low <= tolerance:
@@ -475,7 +399,7 @@ class Composition:
                 low, high = _intersection((low, high), self._rare_losses.log_delta(epsilon))
                 if high - low <= tolerance:
                     return _in_order("log delta", low, high)
-            high = min(high, self._chernoff_upper.log_delta(epsilon)[0])
+            high = min(high, self.chernoff_upper.log_delta(epsilon)[0])
             if high < SMALLEST_LOG_DELTA:
                 return _in_order("log delta", low, high)
             for work in self.works_near(epsilon, coarse):
@@ -512,8 +436,8 @@ class Composition:
                 return low, self.largest_loss if above else inf
             if self._delta_at_zero_is_below(log_delta):
                 return 0.0, 0.0
-            if self.constant_loss is not None:
-                return _epsilon_without_spread(self.constant_loss, self.infinite_p_ends, log_delta)
+            if self._constant_loss is not None:
+                return _epsilon_without_spread(self._constant_loss, self.infinite_p_ends, log_delta)
             question = EpsilonQuestion(log_delta, relative_width)
             made = self.kept.made_for(log_delta)
             value = Thresholds.of(log_delta)
@@ -534,7 +458,7 @@ class Composition:
                 low = max(
                     low, *(epsilon_of(pair, log_delta, delta)[0] for pair, _ in self.merged_steps)
                 )
-                high = min(high, self._chernoff_upper.epsilon(log_delta))
+                high = min(high, self.chernoff_upper.epsilon(log_delta))
                 if self._dominating is not None:
                     high = min(high, self._dominating.epsilon(log_delta, relative_width, delta)[1])
             if not high - low <= relative_width * high < inf and self._bounded_apart is not None:
@@ -608,11 +532,6 @@ class Composition:
                 bound = log_delta_bounds([self.merged_steps], tilt, epsilons[index : index + 1])
                 shown[index] = bound[0] <= log_deltas[index]
         return shown
-
-    def keep_profile(self, points: ProfilePoints) -> None:
-        """Keep points of the profile for later questions about error rates, in both directions."""
-        self.kept.add_points(points)
-        self.reverse().kept.add_points(points.mirrored())
 
     def forget(self) -> None:
         """Drop the work that is kept for later questions, in both directions."""
@@ -695,15 +614,15 @@ class Composition:
         total = self.log_total_variation_upper
         if total <= log_delta:
             return True
-        if total > log_delta + 7.0 or self.constant_loss is not None:
+        if total > log_delta + 7.0 or self._constant_loss is not None:
             return False
-        for work in self.enclosing(Thresholds.at(0.0), _COARSE_DELTA):
+        for work in self.enclosing(Thresholds.at(0.0), COARSE_DELTA):
             return work.log_delta(0.0, Side.UPPER) <= log_delta
         return False
 
     def _log_delta_without_spread(self, epsilon: float) -> Interval:
         """log delta where the finite loss is below epsilon, or is always the same."""
-        only = -inf if self.constant_loss is None else self.constant_loss
+        only = -inf if self._constant_loss is None else self._constant_loss
         excess = max(-np.expm1(epsilon - only), 0.0) if only > epsilon else 0.0
         slack = EDGE * (1.0 + abs(only)) / max(excess, EDGE) if excess > 0.0 else EDGE
         low, high = (safe_log(mass + (1.0 - mass) * excess) for mass in self.infinite_p_ends)
@@ -748,7 +667,7 @@ class BoundedApart:
             return 0.0, inf
         start = high + self.bounded.largest_loss
         # how slowly log delta falls at least, and how finely it is asked for at most
-        slope = max(self.others.estimate(high)[1], 1e-7)
+        slope = max(estimate(self.others, high)[1], 1e-7)
         tolerance = max(0.1 * relative_width * max(low, lower) * slope, 1e-9)
         rounding = 4.0 * UNIT_ROUNDOFF * abs(log_delta)
 
@@ -823,103 +742,6 @@ def _epsilon_without_spread(loss: float, infinite_p: Interval, log_delta: float)
     low, high = (shifted - float(np.log1p(-mass)) for mass in infinite_p)
     slack = EDGE * (1.0 + abs(loss) + abs(shifted))
     return max(low - slack, 0.0), max(high + slack, 0.0)
-
-
-def deviations(log_delta: float) -> float:
-    """About how many standard deviations from the mean a tail has this probability, at least one."""
-    return math.sqrt(max(-2.0 * log_delta, 1.0))
-
-
-def reaches(questions: Sequence[tuple[Composition, float]]) -> list[float]:
-    """For compositions and log rates thresholds beyond which P[L > k] is below the rate.
-
-    From P[L > k + c] <= delta(k) / (1 - e^-c). For planning: rounding is not counted.
-    """
-    ahead = 2.0 ** np.arange(-9.0, 4.0, 2.0)
-    rests = np.log(-np.expm1(-ahead))
-    log_deltas = [log_rate + rests for _, log_rate in questions]
-    runs = [run for run, _ in questions]
-    with extremes_allowed():
-        try:
-            away = deviations(np.max(log_deltas)), deviations(np.min(log_deltas))
-            bounds = MomentBounds.of([run.merged_steps for run in runs], *away)
-            beyond = [one.epsilons(logs) for one, logs in zip(bounds, log_deltas, strict=True)]
-        except Declined:
-            beyond = [
-                run._chernoff_upper.about(logs) for run, logs in zip(runs, log_deltas, strict=True)
-            ]
-    return [
-        float(min((far + ahead).min(), run.largest_loss * (1.0 + 1e-9)))
-        for run, far in zip(runs, beyond, strict=True)
-    ]
-
-
-def prepare_epsilons(compositions: Iterable[Composition], log_delta: float) -> None:
-    """Work for the epsilon of each of many compositions at one delta, made together where that is quick.
-
-    It is kept by the compositions, which then certify their answers as they always do. Where the other
-    direction may be the worse one, work is made for it too.
-    """
-    served = []
-    for composition in compositions:
-        with suppress(Declined):
-            mu = max(kind.mu for kind in kinds_of(composition.merged_steps))
-            served.append((mu, composition))
-    served.sort(key=lambda entry: entry[0])  # similar ones need tables of about the same size
-    with extremes_allowed():
-        for start in range(0, len(served), 32):
-            _prepare([composition for _, composition in served[start : start + 32]], log_delta)
-
-
-def _prepare(compositions: list[Composition], log_delta: float) -> None:
-    prepared = _remember_together(compositions, log_delta)
-    others = [composition.reverse() for composition, _ in prepared]
-    if not others:
-        return
-    away = deviations(log_delta)
-    steps = [other.merged_steps for other in others]
-    # answers and logarithms are looked at from just below
-    goal = log_delta - 16.0 * UNIT_ROUNDOFF * abs(log_delta)
-    epsilons = np.array([(1.0 - 1e-6) * work.saddle.threshold for _, work in prepared])
-    try:
-        bounds = MomentBounds.of(steps, away, away)
-        tilts = np.array([bound.best_tilt(k) for bound, k in zip(bounds, epsilons, strict=True)])
-        shown = log_delta_bounds(steps, tilts, epsilons) <= goal
-    except Declined:  # each is looked at when it is asked
-        return
-    for index, other in enumerate(others):
-        if shown[index] or bounds[index].epsilons(np.array([goal]))[0] <= epsilons[index]:
-            other.kept.shown.append((float(epsilons[index]), goal))
-    _remember_together([other for other in others if not other.kept.shown], log_delta)
-
-
-def _remember_together(
-    compositions: list[Composition], log_delta: float
-) -> list[tuple[Composition, Engine]]:
-    """The compositions for which work was made, with it; where one declines the others go on."""
-    if not compositions:
-        return []
-    steps = [composition.merged_steps for composition in compositions]
-    try:
-        works = SampledGaussianEvaluation.enclose_each(
-            steps, log_deltas=np.full(len(steps), log_delta)
-        )
-    except Declined:
-        half = len(compositions) // 2
-        if not half:
-            return []
-        first = _remember_together(compositions[:half], log_delta)
-        return first + _remember_together(compositions[half:], log_delta)
-    return [
-        (composition, composition.kept.add(work))
-        for composition, work in zip(compositions, works, strict=True)
-        if not isinstance(work, Declined)
-    ]
-
-
-def extremes_allowed() -> np.errstate:
-    """Infinite and zero results of numpy's arithmetic without warnings: bounds may be trivial."""
-    return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
 def _intersection(first: Interval, second: Interval) -> Interval:

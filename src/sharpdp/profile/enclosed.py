@@ -17,6 +17,7 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.roots import falling_root, falling_root_in_passes
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, safe_log
 from sharpdp.profile.kept import ProfilePoints
+from sharpdp.profile.planning import estimate
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -128,13 +129,13 @@ def _over_rest(direction: Composition, thresholds: Array, alpha: float) -> Array
 
 def _estimates(direction: Composition, thresholds: Array) -> Ends:
     """log delta and how fast it falls (not certified)."""
-    value, slope = np.array([direction.estimate(k) for k in thresholds.tolist()]).T
+    value, slope = np.array([estimate(direction, k) for k in thresholds.tolist()]).T
     return value, slope
 
 
 def _scale(direction: Composition, threshold: float) -> float:
     """About the distance over which delta falls by a factor of e; bounded where it hardly falls."""
-    return 1.0 / max(direction.estimate(threshold)[1], 1.0 / FARTHEST)
+    return 1.0 / max(estimate(direction, threshold)[1], 1.0 / FARTHEST)
 
 
 def heights(thresholds: Array, low: Array, high: Array, *, scale: float = 1.0) -> Ends:

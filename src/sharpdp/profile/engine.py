@@ -181,6 +181,11 @@ class Engine(ABC):
         )
 
 
+def extremes_allowed() -> np.errstate:
+    """Infinite and zero results of numpy's arithmetic without warnings: bounds may be trivial."""
+    return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+
+
 @dataclass(frozen=True)
 class ContourPlan:
     """Tilt, window and Chernoff tilts for one question.

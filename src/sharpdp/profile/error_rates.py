@@ -43,6 +43,7 @@ from sharpdp.profile.enclosed import (
 )
 from sharpdp.profile.kept import ProfilePoints
 from sharpdp.profile.many_questions import QUICK_WIDTH, SHARE_OF_QUICK, quick_pair
+from sharpdp.profile.planning import is_near, is_quick, prepare, reaches
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -132,7 +133,7 @@ def true_positive_rates(composition: Composition, alphas: Array, tolerance: floa
     low, high = np.maximum(alphas, mass_low), np.where(alphas > 0.0, 1.0, mass_high)
     is_open = (alphas > 0.0) & (alphas < 1.0)
     # what is missed is no less than 1 - alpha - H_1, which often shows that this is of no use
-    if alphas.size <= FEW and not composition.is_near(0.0) and _may_find_all(composition, alphas):
+    if alphas.size <= FEW and not is_near(composition, 0.0) and _may_find_all(composition, alphas):
         for index in np.flatnonzero(is_open):
             log_missed = composition.log_missed_upper(float(alphas[index]))
             if log_missed <= -38.0:  # it does not show in one minus it
@@ -200,7 +201,7 @@ def _read_off(
     pair = composition.single_pair
     if not is_few and tolerance >= QUICK_WIDTH and pair is not None and pair != quick_pair(pair):
         composition = type(composition)(((quick_pair(pair), 1),))
-    share = 1.0 if tolerance >= _ROUGH else SHARE_OF_QUICK if composition.is_quick else _SHARE
+    share = 1.0 if tolerance >= _ROUGH else SHARE_OF_QUICK if is_quick(composition) else _SHARE
     if is_few and share == _SHARE:
         share = 0.5  # points that serve no other rate
     elif is_few and share == SHARE_OF_QUICK and pair is not None:
@@ -241,7 +242,7 @@ def _read_off(
             if is_tiny:
                 grid = np.union1d(grid, np.linspace(0.0, max(grid[-1], 1.0), 49))
             new = (grid < kept.min()) | (grid > kept.max()) if kept.size else grid == grid
-            composition.prepare(grid[new])
+            prepare(composition, grid[new])
             search.add(profile, grid[new])
         for _ in range(_ROUNDS):
             if search.open is None:
@@ -255,7 +256,10 @@ def _read_off(
     if left.size:
         assert search.open is not None
         low[left], high[left] = search.open.below, search.open.above
-    composition.keep_profile(search.points)
+        for index in left[:FEW]:
+            high[index] = min(high[index], search.least(float(alphas[index])))
+    composition.kept.add_points(search.points)
+    composition.reverse().kept.add_points(search.points.mirrored())
     return low, high
 
 
@@ -268,7 +272,8 @@ def _first_grid(profile: EnclosedProfile, alphas: Array) -> Array:
         return np.unique(np.clip(grid, -_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, -log_rate)))
     first, last = -np.inf, np.inf
     if composition.single_pair is None:
-        last, before = composition.reach_both_ways(log_rate, float(np.log1p(-alphas.max())))
+        rates = log_rate, float(np.log1p(-alphas.max()))
+        last, before = reaches(list(zip((composition, composition.reverse()), rates, strict=True)))
         first, last = -before, min(last, -log_rate)
     if not last - first < FARTHEST:
         ends = (float(alphas.min()), float(alphas.max()))
@@ -277,7 +282,7 @@ def _first_grid(profile: EnclosedProfile, alphas: Array) -> Array:
     if not last > first:
         return np.array([first])
     # where the finest engine answers points cost next to nothing
-    few, most = (97, 769) if composition.is_near(last - first) else (17, 129)
+    few, most = (97, 769) if is_near(composition, last - first) else (17, 129)
     return np.linspace(first, last, min(most, few + 8 * alphas.size))
 
 
@@ -373,6 +378,12 @@ class TableSearch:
         every = np.unique(np.append(self.epsilons, points.epsilons))
         # two thresholds may have the same exponential
         self.epsilons = every if every.size == self.table.x.size else np.log(self.table.x)
+
+    def least(self, alpha: float) -> float:
+        """The smallest upper value of y(x) + x alpha at any point, wherever it seems to be."""
+        high, x = self.table.high, self.table.x
+        tops = high + 2.0 * TERM * np.abs(high) + alpha * x * (1.0 + 4.0 * TERM)
+        return float(np.min(tops + 2.0 * TERM * np.abs(tops)))
 
     def wanted(self) -> Array:
         """Thresholds of points that would help what is open: known ones if delta is too vague there.

@@ -27,6 +27,7 @@ from sharpdp.numerics.roots import last_true
 from sharpdp.numerics.special import UNIT_ROUNDOFF, Array, log_normal_call, ndtri
 from sharpdp.pairs.pair import GaussianPair
 from sharpdp.profile.enclosed import EnclosedProfile
+from sharpdp.profile.planning import reaches
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -112,7 +113,7 @@ class ProfileSamples:
         """
         log_rate = float(np.log(self.rate))
         farthest = min(-log_rate, self.composition.largest_loss)
-        last = min(self.composition.reach(log_rate), farthest)
+        last = min(reaches([(self.composition, log_rate)])[0], farthest)
         for _ in range(16):
             grid = last / 32.0 * np.arange(-4.0, 34.0)
             self.look_at(grid.tolist(), self.tolerance)

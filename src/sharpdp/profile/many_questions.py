@@ -26,6 +26,7 @@ from sharpdp.pairs.pair import (
     log_deltas_of,
 )
 from sharpdp.profile.engine import SMALLEST_LOG_DELTA, Engine, Thresholds
+from sharpdp.profile.planning import is_quick
 
 if TYPE_CHECKING:
     from sharpdp.profile.composition import Composition
@@ -102,7 +103,7 @@ def epsilons(
 ) -> Ends:
     """Certified ends of the smallest epsilon >= 0 at each delta, which comes with its logarithm."""
     sharp = relative_width
-    if composition.is_quick:  # what is sharper than 1e-9 would be asked one by one
+    if is_quick(composition):  # what is sharper than 1e-9 would be asked one by one
         sharp = min(relative_width, max(SHARE_OF_QUICK * relative_width, 1e-9))
 
     def ask(index: int) -> tuple[float, float]:

@@ -31,7 +31,8 @@ from sharpdp.display.text_table import table_lines
 from sharpdp.errors import WrongType
 from sharpdp.mechanisms import Adjacency, Mechanism
 from sharpdp.numerics.underflow import underflow_is_zero, underflow_is_zero_in_methods
-from sharpdp.profile.composition import Composition, prepare_epsilons
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.planning import prepare_epsilons
 from sharpdp.questions.account import Guarantee, account
 from sharpdp.questions.derivations import Composable
 

@@ -26,7 +26,8 @@ from sharpdp.errors import NotCertified
 from sharpdp.numerics.special import Array
 from sharpdp.numerics.tolerances import QUOTIENT_ERROR
 from sharpdp.pairs.finite import AtomicPair
-from sharpdp.profile.composition import Composition, extremes_allowed
+from sharpdp.profile.composition import Composition
+from sharpdp.profile.engine import extremes_allowed
 from sharpdp.profile.many_questions import Ends
 from sharpdp.profile.renyi import FiniteLosses
 
