@@ -73,8 +73,10 @@ class ConvexTable:
         first = low - fall * walked
         left = np.maximum(x[1:] * (1.0 - POINT_ERROR) - place[:-1], 0.0) * (1.0 - POINT_ERROR)
         second = np.append(low[1:] + rise[1:] * left, self.floor if fall[-1] > 0.0 else low[-1])
-        size = np.abs(low) + np.append(np.abs(low[1:]), abs(self.floor))
-        return place, np.maximum(np.minimum(first, second) - POINT_ERROR * size, self.floor)
+        # it falls, so that what is known behind a cell holds in it: slopes lose that to rounding
+        behind = np.append(low[1:], self.floor)
+        size = np.abs(low) + np.abs(behind)
+        return place, np.maximum(np.minimum(first, second) - POINT_ERROR * size, behind)
 
     @cached_property
     def _vertices(self) -> tuple[Array, Array]:

@@ -182,6 +182,8 @@ class ChernoffLower:
         """Not below log M(order)."""
         terms = [-0.5 * self.gaussian * order * (1.0 - order)]
         for atoms, count in self.parts:
+            if not atoms.points.size:
+                return -np.inf  # no loss is finite
             tilted = atoms.tilted(-order)
             terms.append(count * (tilted.log_moment + tilted.log_moment_error))
         return sum(terms) + EDGE * sum(abs(term) for term in terms)
@@ -207,7 +209,7 @@ class ChernoffLower:
         far = -float(np.log(alpha))
         a = float(_ORDERS[np.argmin((self._log_moments + _ORDERS * far) / (1.0 - _ORDERS))])
         bound = a * far * (1.0 + EDGE) + self._log_moment_upper(a)
-        return bound / (1.0 - a) + EDGE * abs(bound)
+        return bound / (1.0 - a) + EDGE * abs(bound) if bound > -np.inf else bound
 
 
 @dataclass(frozen=True)
