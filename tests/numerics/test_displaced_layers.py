@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import binom
 
 import sharpdp as dp
@@ -267,6 +268,26 @@ def test_the_law_on_a_grid_keeps_its_mean_and_all_calls(kind: str) -> None:
     known = GaussianPair(2.0 if kind == "replaced" else 1.0)
     calls = np.sum(fine.weights * np.maximum(fine.values, 0.0), axis=1) + fine.beyond
     np.testing.assert_allclose(calls, np.exp(known.log_hockey_stick(losses)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward", "replaced"])
+def test_weights_on_a_grid_are_right_to_rounding_at_large_losses(kind: str) -> None:
+    """Masses and means of the negative part in closed form; the cell next to zero is wide there."""
+    noise, cells = 0.6, 160
+    mu = (2.0 if kind == "replaced" else 1.0) / noise
+    losses = mu * (8.7 + 0.5 * mu) * np.linspace(0.0, 1.0, 5)
+    batches = WorstBatches(noise, kind, losses, np.full(5, 1000.0), np.zeros(5))
+    sizes = 0.02 * np.exp(losses)[:, None] * np.exp(0.07 * np.arange(cells))
+    law = batches.spread(sizes)
+    np.testing.assert_allclose(np.sum(law.weights, axis=1), 1.0, rtol=1e-13)
+    first, second = {"forward": (0, 1), "backward": (1, 2), "replaced": (0, 2)}[kind]
+    # first - x second is below zero from here on
+    start = 0.5 * (first + second) / noise - noise * losses / (second - first)
+    stop = batches._places((first, second), sizes)[:, -1]
+    shares = [ndtr(stop - one / noise) - ndtr(start - one / noise) for one in (first, second)]
+    exact = shares[0] - np.exp(losses) * shares[1] - sizes[:, -1] * ndtr(-stop)
+    below = np.sum(law.weights * np.minimum(law.values, 0.0), axis=1)
+    np.testing.assert_allclose(below, exact, rtol=1e-11)
 
 
 def test_layers_are_those_of_the_slopes() -> None:

@@ -207,7 +207,7 @@ class LayeredEpoch:
         smallest = _SMALLEST * np.exp(losses) * min(1.0, 1.0 / self.noise)
         size = math.ceil(float(np.max(np.log(cap / smallest))) / _GROWTH) + 1
         grid = smallest[:, None] * np.exp(_GROWTH * np.arange(size + _BEYOND))
-        # from below all that is cut off is lost
+        # the lemma holds for W as it is spread, which both bounds are for; from below what is cut is lost
         wide = batches.spread(grid)
         values = np.minimum(wide.values, cap[:, None] * math.exp(_GROWTH * _BEYOND))
         plain = Sums(wide.weights, values, wide.errors, count + self._has_rest)

@@ -32,6 +32,8 @@ _FEW_CELLS, _FEWER_CELLS = 100, 40
 """Cells above zero and below, and for estimates; cells from which cap and floor are chosen, likewise."""
 
 _GAUSS_POINTS, _GRID_POINTS, _FEW_POINTS = 10, 8, 2
+_FIRST_POINTS = 48
+"""On a grid the cell next to zero is up to nine deviations wide if the loss is large."""
 
 _REACH = 9.5
 """How far cells reach, in deviations: mass beyond is 1e-21 and counts at its full value."""
@@ -125,7 +127,7 @@ class WorstBatches:
         """Weights of zero and of these sizes, their errors, and the z of the last one."""
         z = self._places(distances, sizes)
         edges = np.hstack([self._starts(distances)[:, None], z])
-        weights, values, errors = self._on(distances, edges, _GRID_POINTS)
+        weights, values, errors = self._on(distances, edges, _GRID_POINTS, _FIRST_POINTS)
         weights[:, -1] += ndtr(-z[:, -1])
         return weights, errors[:, 1:] + np.abs(np.abs(values[:, 1:]) - sizes), z[:, -1]
 
@@ -198,12 +200,26 @@ class WorstBatches:
     ) -> tuple[Array, Array, Array]:
         """Weights, values and errors of one sign, on cells from the start to the stop, none beyond."""
         edges = np.linspace(self._starts(distances), stops, cells, axis=-1)
-        return self._on(distances, edges, points)
+        return self._on(distances, edges, points, points)
 
-    def _on(self, distances: Distances, edges: Array, points: int) -> tuple[Array, Array, Array]:
+    def _on(
+        self, distances: Distances, edges: Array, points: int, first_points: int
+    ) -> tuple[Array, Array, Array]:
         """The same on cells with these edges, of which the first is the start."""
         values, sizes = self._differences(edges, distances)
         values[:, 0] = 0.0
+        weights = np.zeros(values.shape)
+        for first, last, number in ((0, 1, first_points), (1, edges.shape[1] - 1, points)):
+            cells = slice(first, last + 1)
+            near, far = self._shares(distances, edges[:, cells], values[:, cells], number)
+            weights[:, first:last] += near
+            weights[:, first + 1 : last + 1] += far
+        return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
+
+    def _shares(
+        self, distances: Distances, edges: Array, values: Array, points: int
+    ) -> tuple[Array, Array]:
+        """What of each cell goes to its near end and to its far one."""
         nodes, node_weights = gauss_rule(points)
         half = 0.5 * np.diff(edges)[:, :, None]
         z = edges[:, :-1, None] + half * (nodes + 1.0)
@@ -214,10 +230,7 @@ class WorstBatches:
         # in a cell that is lost in rounding any share is covered by the errors of its ends
         np.divide(up, width, out=up, where=width != 0.0)
         np.clip(up, 0.0, 1.0, out=up)
-        weights = np.zeros(values.shape)
-        weights[:, :-1] += np.sum(density * (1.0 - up), axis=2)
-        weights[:, 1:] += np.sum(density * up, axis=2)
-        return weights, values, _VALUE_UNITS * (1.0 + np.abs(edges) / self.noise) * sizes
+        return np.sum(density * (1.0 - up), axis=2), np.sum(density * up, axis=2)
 
     def _stops(self, cells: int) -> tuple[Array, Array]:
         """Where to put the cap and the floor for so many copies that have to make up for the shift.
