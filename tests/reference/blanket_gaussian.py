@@ -82,12 +82,8 @@ def epsilon(
     losses = thresholds([laws[-1][0]], Side.UPPER, COARSENESS)
     log_high = np.zeros(losses.size)
     for law, lost in laws:
-        sums = law.sums(losses)
-        tilts = sums.tilts()
-        values = np.minimum(
-            sums.log_uppers(np.arange(losses.size), tilts), sums.log_ceilings(tilts)
-        )
-        log_high = np.minimum(log_high, np.logaddexp(values - math.log(users), math.log(lost)))
+        values = law.log_uppers(losses) - math.log(users)
+        log_high = np.minimum(log_high, np.logaddexp(values, math.log(lost)))
     composed = Composition(((pair_above(losses, log_high), rounds),))
     upper: float = composed.epsilon(math.log(delta), 1e-3)[1]
     return upper
