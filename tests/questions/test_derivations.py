@@ -90,7 +90,8 @@ def test_what_declines_when_it_is_asked_is_no_derivation() -> None:
     assert [bound.name for bound in only.bounds] == ["revealed_order_upper"]
     assert upper.names == (("revealed_order_upper",),)
     assert upper.declined == {
-        "displaced_example_upper": "batches are too small to hide who gives way",
+        "displaced_example_upper": "batches are too small, or there is too little noise, to hide who "
+        "gives way",
         "null_record_clones_upper": "with this noise, and so many batches, no clones can be expected",
     }
 

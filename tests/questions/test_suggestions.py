@@ -10,7 +10,7 @@ import pytest
 import sharpdp as dp
 from sharpdp.cli import main
 
-SHUFFLED = dp.ShuffledBatches(dataset_size=60_000, batch_size=500, epochs=2)
+SHUFFLED = dp.ShuffledBatches(dataset_size=6_000, batch_size=60, epochs=2)
 
 
 def answer(scheme: dp.batches.BatchScheme) -> dp.Guarantee:
@@ -22,7 +22,7 @@ def answer(scheme: dp.batches.BatchScheme) -> dp.Guarantee:
 def test_a_vacancy_is_suggested_with_numbers_that_account_gives(order: str) -> None:
     scheme = replace(SHUFFLED, order=order)
     bins, sentence = answer(scheme).suggestions(delta=1e-5)
-    same = dp.BallsAndBins(dataset_size=60_000, batch_size=500, epochs=2)
+    same = dp.BallsAndBins(dataset_size=6_000, batch_size=60, epochs=2)
     (claimed,) = map(float, re.findall(r"at most ([\d.]+) at", bins))
     assert claimed == pytest.approx(answer(same).epsilon(delta=1e-5).upper, rel=1e-3)
     assert "left_out=1" in sentence
@@ -38,7 +38,7 @@ def test_a_vacancy_is_suggested_with_numbers_that_account_gives(order: str) -> N
     "scheme",
     [
         dp.ShuffledBatches(dataset_size=500, batch_size=500, epochs=2),
-        dp.PoissonBatches(dataset_size=60_000, batch_size=500, epochs=2),
+        dp.PoissonBatches(dataset_size=6_000, batch_size=60, epochs=2),
     ],
     ids=["one batch", "Poisson"],
 )
@@ -55,7 +55,7 @@ def test_nothing_is_suggested_if_epsilon_is_zero() -> None:
     "scheme",
     [
         replace(SHUFFLED, left_out=1),
-        dp.ShuffledBatches(dataset_size=60_100, batch_size=500, epochs=2, drop_last=True),
+        dp.ShuffledBatches(dataset_size=6_010, batch_size=60, epochs=2, drop_last=True),
     ],
     ids=["vacancy", "dropped"],
 )
@@ -72,7 +72,7 @@ def test_delta_is_checked() -> None:
 
 
 def test_reports_and_the_command_line_say_it(capsys: pytest.CaptureFixture[str]) -> None:
-    words = "--noise-multiplier 1 --dataset-size 60000 --batch-size 500 --epochs 2 --delta 1e-5"
+    words = "--noise-multiplier 1 --dataset-size 6000 --batch-size 60 --epochs 2 --delta 1e-5"
     assert main(["dpsgd", *words.split(), "--batches", "shuffled"]) == 0
     assert "sit out every epoch" in capsys.readouterr().out
     rough = dp.account(dp.DPSGD(SHUFFLED, noise_multiplier=1.0), relative_width=0.1)

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 FEW = 3
 """From more rates on quicker pairs are asked."""
 
-_SHARE, _SHARE_OF_FEW = 0.1, 1e-4
+_SHARE, _SHARE_OF_FEW = 0.1, 1e-6
 """The part of the width asked that a table may leave open: points cost little beside their first one.
 
-Few rates of one quick pair are as sharp as others of its answers.
+Few rates of one pair are as sharp as others of its answers.
 """
 
 _OF_THE_REST = 0.01
@@ -202,10 +202,10 @@ def _read_off(
     if not is_few and tolerance >= QUICK_WIDTH and pair is not None and pair != quick_pair(pair):
         composition = type(composition)(((quick_pair(pair), 1),))
     share = 1.0 if tolerance >= _ROUGH else SHARE_OF_QUICK if is_quick(composition) else _SHARE
-    if is_few and share == _SHARE:
-        share = 0.5  # points that serve no other rate
-    elif is_few and share == SHARE_OF_QUICK and pair is not None:
+    if is_few and share < 1.0 and pair is not None:
         share = _SHARE_OF_FEW
+    elif is_few and share == _SHARE:
+        share = 0.5  # points that serve no other rate
     x, first = np.array([0.0, 1.0]), np.array([start, floor])
     if units == 1.0 and composition.least_sum_of_variations <= share * tolerance:
         variation = min(exp_up(composition.log_total_variation_upper), 1.0)

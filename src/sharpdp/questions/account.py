@@ -557,13 +557,13 @@ class Guarantee(Tabular):
 
         >>> from sharpdp import DPSGD, ShuffledBatches
         >>> scheme = ShuffledBatches(dataset_size=60_000, batch_size=500, epochs=1)
-        >>> answer = account(DPSGD(scheme, noise_multiplier=1.0))
+        >>> answer = account(DPSGD(scheme, noise_multiplier=2.0))
         >>> for sentence in answer.suggestions(delta=1e-5):
         ...     print(sentence)
         Draw the batches by balls-and-bins sampling (dp.BallsAndBins, same sizes): epsilon is then at
-        most 0.548578 at delta=1e-05, not 4.23937.
-        Let one random example sit out every epoch (left_out=1): epsilon is then at most 4.01624 at
-        delta=1e-05, not 4.23937.
+        most 0.156651 at delta=1e-05, not 0.773839.
+        Let one random example sit out every epoch (left_out=1): epsilon is then at most 0.438284 at
+        delta=1e-05, not 0.773839.
         """
         from sharpdp.questions.suggestions import suggested
 

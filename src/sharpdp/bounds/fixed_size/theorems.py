@@ -237,12 +237,12 @@ def overflow_revealed_upper(
     Numerics: f is rounded up.
 
     >>> scheme = TruncatedPoissonBatches(
-    ...     dataset_size=3, batch_size=1, steps=2, physical_batch_size=2
+    ...     dataset_size=6, batch_size=1, steps=1, physical_batch_size=5
     ... )
     >>> run = DPSGD(scheme, noise_multiplier=2.0)
     >>> _, (full, _) = overflow_revealed_upper(run, Adjacency.ZERO_OUT)
-    >>> round(full.infinite_p, 9)  # both others are in: 1/9
-    0.111111111
+    >>> round(full.infinite_p, 9)  # all five others are in: 6^-5
+    0.000128601
     """
     mu, scheme, overflow = _cut(mechanism)
     if scheme.steps * overflow.full(scheme.dataset_size)[1] > 1e-3:
