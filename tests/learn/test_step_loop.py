@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,22 @@ def test_what_an_earlier_process_may_have_released_stays_counted(
     with pytest.raises(ConnectionError):
         advance(run)
     assert run.begun == 5
+
+
+def test_an_older_copy_of_a_checkpoint_takes_no_release_back(tmp_path: Path) -> None:
+    run = training(plan())
+    run.advance()
+    run.save(tmp_path / "run")
+    run._store(1)
+    shutil.copy(tmp_path / "run", tmp_path / "older")
+    run.advance()
+    run.advance()
+    run.close()
+    assert run.resume(tmp_path / "older").step == 1
+    assert run.begun == 3
+    other = training(plan(), key=b"o" * 32)
+    other.run(steps=5, progress=False)
+    assert other.resume(tmp_path / "older").begun == 1  # it is that run from here on
 
 
 @LOOPS
