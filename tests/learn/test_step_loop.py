@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,18 +28,20 @@ def plan(steps: int = 8) -> dp.DPSGD[Any]:
 
 
 def training(run: dp.DPSGD[Any], **options: Any) -> Training:
-    settings = {"clip": 1.0, "key": KEY, **options}
-    return Training(run, nn.Linear(2, 1), nn.MSELoss(), INPUTS, TARGETS, **settings)
+    settings: dict[str, Any] = {"clip": 1.0, "key": KEY, **options}
+    model = settings.pop("model", None) or nn.Linear(2, 1)
+    return Training(run, model, nn.MSELoss(), INPUTS, TARGETS, **settings)
 
 
 def gradients(run: dp.DPSGD[Any], **options: Any) -> PrivateGradients:
-    settings = {"clip": 1.0, "key": KEY, **options}
+    settings: dict[str, Any] = {"clip": 1.0, "key": KEY, **options}
+    model = settings.pop("model", None) or nn.Linear(2, 1)
     data = TensorDataset(INPUTS, TARGETS)
 
     def loss(model: nn.Module, rows: Any) -> torch.Tensor:
         return nn.functional.mse_loss(model(rows[0]), rows[1])
 
-    return PrivateGradients(run, nn.Linear(2, 1), loss, data, **settings)
+    return PrivateGradients(run, model, loss, data, **settings)
 
 
 LOOPS = pytest.mark.parametrize("loop", [training, gradients])
@@ -125,6 +128,22 @@ def test_what_an_earlier_process_may_have_released_stays_counted(
     assert run.begun == 5
 
 
+def test_an_older_copy_of_a_checkpoint_takes_no_release_back(tmp_path: Path) -> None:
+    run = training(plan())
+    run.advance()
+    run.save(tmp_path / "run")
+    run._store(1)
+    shutil.copy(tmp_path / "run", tmp_path / "older")
+    run.advance()
+    run.advance()
+    run.close()
+    assert run.resume(tmp_path / "older").step == 1
+    assert run.begun == 3
+    other = training(plan(), key=b"o" * 32)
+    other.run(steps=5, progress=False)
+    assert other.resume(tmp_path / "older").begun == 1  # it is that run from here on
+
+
 @LOOPS
 def test_counting_again_does_not_make_a_run_another_one(loop: Loop, tmp_path: Path) -> None:
     """It has the key of a run that was counted and may have been released, and must be resumed."""
@@ -141,6 +160,58 @@ def test_counting_again_does_not_make_a_run_another_one(loop: Loop, tmp_path: Pa
     counted.count_in(ledger, key="run")
     advance(counted)
     assert len(ledger.entries) == 1
+
+
+@LOOPS
+def test_a_fresh_ledger_does_not_hide_that_another_one_counted_the_run(
+    loop: Loop, tmp_path: Path
+) -> None:
+    old, fresh = (dp.Ledger(tmp_path / name, epsilon=9.0, delta=1e-5) for name in ("old", "fresh"))
+    counted = loop(plan())
+    counted.count_in(old, key="run")
+    advance(counted)
+    again = loop(plan())
+    again.count_in(fresh, key="run")
+    again.count_in(old, key="run")
+    with pytest.raises(dp.InvalidArgument, match="key must be a fresh one"):
+        advance(again)
+    counted.count_in(dp.Ledger(tmp_path / "old"), key="run")  # that file, opened again
+    advance(counted)
+
+
+@LOOPS
+def test_a_run_that_began_without_its_ledger_is_found_in_it(loop: Loop, tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
+    counted = loop(plan())
+    counted.count_in(ledger, key="run")
+    advance(counted)
+    again = loop(plan())
+    advance(again)
+    again.count_in(ledger, key="run")
+    with pytest.raises(dp.InvalidArgument, match="key must be a fresh one"):
+        advance(again)
+
+
+@LOOPS
+def test_ranks_compare_names_and_values_of_parameters(loop: Loop) -> None:
+    """Noise is drawn by name: with another one a rank would release another noisy sum."""
+
+    class Scaled(nn.Module):
+        def __init__(self, name: str, value: float) -> None:
+            super().__init__()
+            self.name = name
+            self.register_parameter(name, nn.Parameter(torch.tensor(value)))
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            scale: torch.Tensor = getattr(self, self.name)
+            return scale * rows.sum(-1, keepdim=True)
+
+    seen = set()
+    for name, value in (("a", 1.0), ("b", 1.0), ("a", 2.0), ("a", 1.0)):
+        run = loop(plan(), model=Scaled(name, value))
+        run.ranks = Ranks(0, 2)
+        seen.add(run._parameters_seen)
+    assert len(seen) == 3
 
 
 @LOOPS

@@ -126,6 +126,13 @@ def test_very_many_users_against_published_brackets(
     assert low_delta < exp(high) / users < 1.001 * high_delta
 
 
+@pytest.mark.parametrize("count", [1, 50])
+def test_sums_that_do_not_spread_are_known(count: int) -> None:
+    for weights, values in (([0.25, 0.75], [2.0, 2.0]), ([0.0, 1.0], [5.0, 2.0])):
+        low, high = bracket(sums(weights, values, count))
+        assert low <= log(2.0 * count) <= high < low + 1e-3
+
+
 def test_nothing_above_zero_is_nothing() -> None:
     assert bracket(sums([0.5, 0.5], [-1.0, 0.0], 5)) == (-np.inf, -np.inf)
 

@@ -6,6 +6,7 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ import sharpdp as dp
 from sharpdp.bounds.registry import Bound, PairCounts, bounds_for
 from sharpdp.bounds.shuffle_model.clone_pair import ShufflePair
 from sharpdp.bracket import Side
+from sharpdp.errors import Inapplicable
 from sharpdp.numerics.special import Array
 from sharpdp.profile.composition import Composition
+from sharpdp.questions.calibrate import Reading
 from sharpdp.questions.derivations import Derivations
+from sharpdp.questions.targets import Target
 
 BINS = dp.BallsAndBins(dataset_size=100, batch_size=10, epochs=2)
 RUN = dp.DPSGD(BINS, noise_multiplier=1.0)
@@ -94,6 +98,33 @@ def test_what_declines_when_it_is_asked_is_no_derivation() -> None:
         "gives way",
         "null_record_clones_upper": "with this noise, and so many batches, no clones can be expected",
     }
+
+
+def test_a_search_takes_back_what_it_left_out_where_the_rest_declines() -> None:
+    """Near the target the bound that is left was far behind others, which decline here."""
+    small = dp.DPSGD(
+        dp.ShuffledBatches(dataset_size=100, batch_size=10, epochs=2), noise_multiplier=0.5
+    )
+    target = Target("epsilon", 20.0, 1e-5)
+    behind = Reading(target, None, behind={("revealed_order_upper",)})
+    assert behind.excess(small, 0.1) == Reading(target, None).excess(small, 0.1)
+
+
+def test_where_every_upper_bound_declines_nothing_is_known_from_above(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Bound.__call__
+
+    def call(self: Bound, *of: Any, **options: Any) -> PairCounts:
+        if Side.UPPER in self.sides:
+            raise Inapplicable("nothing here")
+        return original(self, *of, **options)
+
+    monkeypatch.setattr(Bound, "__call__", call)
+    epsilon, delta = (dp.account(RUN).epsilon(delta=1e-5), dp.account(RUN).delta(epsilon=1.0))
+    assert (epsilon.upper, delta.upper) == (np.inf, 1.0)
+    assert epsilon.lower > 0.0
+    assert Reading(Target("epsilon", 2.0, 1e-5), None).excess(RUN, 0.1) == (np.inf, np.inf)
 
 
 def test_no_theorem_is_said_at_once() -> None:

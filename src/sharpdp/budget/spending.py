@@ -408,7 +408,6 @@ def counted_rounds(
     batches: bytes | None = None,
     group_size: int | None = None,
     done: int = 0,
-    anew: bool = False,
 ) -> int:
     """Count as many rounds of a run as a budget allows, before the first of them is run.
 
@@ -429,9 +428,6 @@ def counted_rounds(
             other run. None if there is none.
         group_size: How many records one protected unit has in the run; None for that of the budget.
         done: Number of rounds that were run already, which a ledger must have counted.
-        anew: Whether the run begins anew, and not from a state that was saved. One that a ledger has
-            counted is then refused: with the same key it has the same batches, and fresh noise wherever
-            its sums differ.
 
     Returns:
         The number of rounds that were counted, at least 1.
@@ -452,8 +448,6 @@ def counted_rounds(
     if isinstance(budget, Ledger):
         entry = budget.counted(key=key, run=run, by_name=done > 0)
         if entry is not None:
-            if anew:
-                raise InvalidArgument(begins_anew(entry.number))
             return _counted_before(entry, begun, most, group_size)
     if done:
         raise InvalidArgument(

@@ -35,6 +35,7 @@ def fingerprint(words: str, *tensors: Tensor) -> str:
             .resolve_conj()
             .resolve_neg()
             .contiguous()
+            .reshape(-1)  # a number by itself has no bytes to be viewed as
             .view(torch.uint8)
             .numpy()
             .tobytes()

@@ -459,10 +459,12 @@ class Training(StepLoop[DPSGD | CorrelatedNoise]):
             if self._sharded is not None:
                 self._sharded.scatter()
                 self._gather_optimizer()
+            # what this object released of the run stays released, whatever an older copy tells
+            released = self.begun if state["key"] == self.key else 0
             self.key, self._file = state["key"], file if self.ranks.is_first else None
             self._key_given = bool(state.get("key_given", True))
             self._is_resumed = True
-            self._begun, self._booked = state["begun"], state["step"]
+            self._begun, self._booked = max(state["begun"], released), state["step"]
             self._stand_at(state["step"], memory)
         return self
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
@@ -76,7 +77,9 @@ class CountedSteps(AccountedRun, Generic[Plan]):
     _note = "training run"
     _counted: int | None = None
     _counted_as: int | None = None
-    """The release as which a ledger had counted this run before it was made; None if it had not."""
+    """The release as which a ledger had counted this run before it was made; None if none had."""
+    _ledgers: frozenset[Path] = frozenset()
+    """The files of the ledgers in which this run was counted since it was made."""
     _is_resumed = False
 
     @abstractmethod
@@ -135,12 +138,13 @@ class CountedSteps(AccountedRun, Generic[Plan]):
         """
         plan = self._planned()
         run, batches, done = self._told()
-        is_new = not (done or self._is_resumed or self._counted is not None)
+        file = budget.path.resolve() if isinstance(budget, Ledger) else None
 
         def counted() -> tuple[int, int | None]:
             before = None
-            if is_new and isinstance(budget, Ledger):
-                before = budget.counted(key=key, run=run)
+            # another ledger may have counted this run before it was made, whatever was counted since
+            if isinstance(budget, Ledger) and not self._is_resumed and file not in self._ledgers:
+                before = budget.counted(key=key, run=run, by_name=done > 0)
             rounds = counted_rounds(
                 budget,
                 plan.stopped_after,
@@ -156,7 +160,8 @@ class CountedSteps(AccountedRun, Generic[Plan]):
 
         rounds, before = Ranks.of_process().from_first(counted)
         self._counted = rounds if self._counted is None else min(rounds, self._counted)
-        self._counted_as = before if is_new else self._counted_as
+        self._counted_as = self._counted_as if before is None else before
+        self._ledgers |= set() if file is None else {file}
         self._stop()
         return rounds
 
@@ -220,8 +225,11 @@ class StepLoop(HintedKeywords, CountedSteps[Plan]):
     @property
     def _parameters_seen(self) -> str:
         """Hash of the parameters, to compare with other ranks; empty if there are none."""
-        alone = self.ranks.size == 1
-        return "" if alone else fingerprint("", *self.gradients.parameters.values())
+        if self.ranks.size == 1:
+            return ""
+        # noise is drawn for the name of each of them
+        named = self.gradients.parameters
+        return fingerprint(repr(list(named)), *named.values())
 
     def _stand_at(self, step: int, memory: NoiseMemory | None = None) -> None:
         """Go on from this step, with noise for it and later ones; the memory is a checkpoint's."""

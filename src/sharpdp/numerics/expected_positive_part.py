@@ -382,7 +382,8 @@ class _Contours:
         """
         is_rare = best * sums._largest >= _RARE_JUMPS
         lower = np.where(is_rare, _HIGH_TILT, _LOW_TILT) * best
-        theta = np.maximum(lower, best - _LOWERED / sums._tilted(best)[2])
+        with np.errstate(divide="ignore"):  # sums that do not spread may have the lower tilt
+            theta = np.maximum(lower, best - _LOWERED / sums._tilted(best)[2])
         tilted, _, deviation = sums._tilted(theta)
         # a spread that is planned for is not below a tenth of the tilt's inverse
         spread = np.maximum(deviation, 0.1 / theta)

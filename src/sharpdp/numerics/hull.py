@@ -131,8 +131,8 @@ def cell_minima(
     above the first one up to any place and above the second one from there on: the bound is the smaller
     of the two there. Several places next to the meeting are tried.
 
-    Numerics: x may be off by 1e-15 of itself. Steps along a line are 2e-15 longer, which covers a
-    difference, a division and a product; 1e-15 of the result covers the sum.
+    Numerics: x may be off by POINT_ERROR of itself. Steps along a line are longer by twice that share,
+    which covers a difference, a division and a product; once that share of the result covers the sum.
     """
     after, before = extended_chords(x, low, high, first, last, blur=POINT_ERROR)
     fall, rise = -after[:-1], before[1:]

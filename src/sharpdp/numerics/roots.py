@@ -140,40 +140,6 @@ def straight_crossing(
         low, high = (middle, high) if value < 0.0 else (low, middle)
 
 
-def crossing_in_passes(
-    function: Callable[[Array], Array], target: float, low: float, high: float
-) -> tuple[float, float]:
-    """`straight_crossing` for a function of arrays, to which many points cost little more than one.
-
-    A pass asks at evenly spaced points, and at others that close in on where a straight line crosses.
-
-    >>> low, high = crossing_in_passes(lambda x: x * x, 2.0, 1.0, 2.0)
-    >>> bool(low < 2**0.5 <= high < low + 1e-13)
-    True
-    """
-    at_low, at_high = function(np.array([low, high])).tolist()
-    even, closer = np.arange(1.0, 24.0) / 24.0, 2.0 ** -np.arange(6.0, 40.0, 3.0)
-    while True:
-        width = high - low
-        middle = 0.5 * (low + high)
-        if not low < middle < high or width <= 2.0**-46 * high:
-            return low, high
-        points = low + width * even
-        share = (target - at_low) / (at_high - at_low) if at_high > at_low else np.nan
-        if np.isfinite(share):
-            guess = low + width * share
-            points = np.concatenate([points, guess - width * closer, guess + width * closer])
-        points = np.unique(np.append(points, middle))
-        points = points[(points > low) & (points < high)]
-        values = function(points)
-        reached = np.flatnonzero(values >= target)
-        index = int(reached[0]) if reached.size else points.size
-        if index < points.size:
-            high, at_high = float(points[index]), float(values[index])
-        if index > 0:
-            low, at_low = float(points[index - 1]), float(values[index - 1])
-
-
 def falling_root_in_passes(
     function: Callable[[Array], Array], start: float = 1.0, farthest: float = 1e7
 ) -> float:
@@ -206,24 +172,3 @@ def _beyond_root(first: tuple[float, float], second: tuple[float, float], shorte
     step = -at_y * (y - x) / (at_y - at_x)
     share = min(0.1, np.sqrt(abs(step) / max(abs(y), shortest)))
     return float(y + step + np.copysign(max(share * abs(step), 0.5 * shortest), step))
-
-
-def golden_maximum(function: Callable[[float], float], low: float, high: float) -> float:
-    """About the maximum of a function that rises and then falls (not certified).
-
-    >>> round(golden_maximum(lambda x: -((x - 1.0) ** 2), 0.0, 3.0), 6)
-    1.0
-    """
-    golden = 0.5 * (5.0**0.5 - 1.0)
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = function(a), function(b)
-    for _ in range(70):
-        if at_a >= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = function(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = function(b)
-    return 0.5 * (low + high)

@@ -212,12 +212,17 @@ class Reading:
     def excess(self, mechanism: Mechanism, width: float) -> tuple[float, float]:
         """How far the upper side is above the target, positive if missed; and the width reached."""
         guarantee = self._one_sided(mechanism, width, Side.UPPER)
+        if self.behind and not guarantee.derivations:
+            self.behind.clear()  # those that were ahead say nothing here
+            guarantee = self._one_sided(mechanism, width, Side.UPPER)
         rough = width >= ROUGH_WIDTH and any(bound.effort.rough for bound in guarantee.bounds)
         # only the upper side counts: the two ends of its best derivation say how sharp it is
         direct = self._is_direct(guarantee)
         intervals = [
             self._read(guarantee.only(way), direct=direct) for way in guarantee.derivations
         ]
+        if not intervals:
+            return math.inf, math.inf
         low, high = min(intervals, key=lambda interval: interval[1])
         if abs(high) < NEAR:
             routes = guarantee.upper_derivations

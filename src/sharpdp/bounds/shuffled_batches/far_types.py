@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from sharpdp.numerics.special import Array, log_normal_call, log_normal_calls
+from sharpdp.numerics.tolerances import PROFILE_ERROR
 
 __all__ = ["far_types"]
 
@@ -21,9 +22,6 @@ _MEANS, _DISTANCES = 40, 60
 
 _TAIL = 9.5
 """A normal tail from here on is below 1e-20, and as good as the profile."""
-
-_MARGIN = 1e-9
-"""Rounding of sums of a few positive numbers, taken upwards once."""
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +54,7 @@ def far_types(noise: float) -> tuple[Array, Array]:
         axis=0,
     )
     apart = np.exp(log_normal_call(2.0 / noise, log_cuts))
-    return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + _MARGIN)
+    return log_cuts, np.minimum(np.minimum(values, apart), 1.0) * (1.0 + PROFILE_ERROR)
 
 
 def _largest_mean(points: Array, values: Array, mean: float) -> Array:

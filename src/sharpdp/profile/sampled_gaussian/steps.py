@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sharpdp.numerics.special import Array, log_mixture
-from sharpdp.pairs.pair import GaussianPair, Pair, ReversedPair
+from sharpdp.pairs.pair import GaussianPair, ReversedPair
 from sharpdp.pairs.subsampled import PoissonSampledPair
 from sharpdp.profile.engine import Declined, Steps
 
@@ -77,12 +77,6 @@ class StepRows:
         Fractions of the distance pi/mu to the nearest zero of w, capped.
         """
         return np.minimum(_STRIPS / self.mu, 9.0)
-
-
-def is_sampled_gaussian(pair: Pair) -> bool:
-    """Whether it is a Poisson-sampled Gaussian, in either direction."""
-    base = pair.base if isinstance(pair, ReversedPair) else pair
-    return isinstance(base, PoissonSampledPair) and isinstance(base.base, GaussianPair)
 
 
 def kinds_of(steps: Steps) -> list[StepKind]:
