@@ -27,6 +27,8 @@ MENDS = (
         re.compile(f"(<mo[^>]*>(?:{OPENING})</mo>)<mo>{MINUS}</mo>"),
         rf'\1<mo form="prefix">{MINUS}</mo>',
     ),
+    # braces of a given size keep the backslash of their source
+    (re.compile(r'(<mo minsize="[^>]*>)\\([{}])</mo>'), r"\1\2</mo>"),
     # brackets of a given size are brackets, also with an index
     (
         re.compile(r'<mo (minsize="[^>]*)>(&#x00028;|\(|\[|\{)</mo>'),
